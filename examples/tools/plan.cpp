@@ -264,6 +264,9 @@ Json plan_json(const StepJob& job, const RankPlan& each) {
   }
   json["peak_bytes"]["all"] = each.plan.peak_bytes();
   json["saved_bytes"] = each.saved;
+  std::int64_t wasted_bytes = 0;
+  for (const sw::Waste& hint : wasted(each.plan)) wasted_bytes += hint.bytes;
+  json["wasted_bytes"] = wasted_bytes;
   if (each.exchange) {
     const sw::Traffic added = added_by_exchange(each);
     json["exchange"] = {

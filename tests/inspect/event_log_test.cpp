@@ -223,6 +223,36 @@ TEST_CASE("the page of a step") {
                                          "rank 3 of 8 (modelled: " + speeds_text(speeds) + ")"));
 }
 
+TEST_CASE("a table ends with hints, by kind, axes and operation, if there are any") {
+  CHECK(plan_table("a step", step(nullptr, 2, true)).find("hint") == std::string::npos);
+  Recorder recorder;
+  const auto hints = [&] {
+    const CommunicationPlan<dp, tp> plan(recorder.record(), {4, 2});
+    const std::string text = plan_table("a step", plan);
+    const std::size_t begin = text.find("  hint");
+    return begin == std::string::npos ? "" : text.substr(begin);
+  };
+  recorder.compute(1, 1, "linear");
+  recorder.waste(Waste::summed_whole, 2, 1024);
+  recorder.compute(1, 1);  // no name: the operation is still the same
+  recorder.waste(Waste::summed_whole, 2, 512);
+  const std::string first =
+      "  hint: 1.50 KiB too much over tp, 2x before linear: the gradient is all-reduced, then cut; gather "
+      "the "
+      "value to Reduced, not to Replicate\n";
+  CHECK(hints() == first);
+  recorder.compute(1, 1, "add");
+  recorder.waste(Waste::repeated, 3, 100);
+  CHECK(hints() ==
+        first +
+            "  hint: 100 B too much over dp+tp, 1x before add: another layer redistributes the same "
+            "value; use project, or redistribute it once\n");
+  for (AxisSet axes = 0; axes < 64; ++axes) recorder.waste(Waste::repeated, axes, 1);
+  CHECK(wasted(CommunicationPlan<dp, tp>(recorder.record(), {4, 2})).size() == 8);
+  recorder.restart();
+  CHECK(hints() == "");
+}
+
 TEST_CASE("texts for files have a decimal point in a locale with a comma") {
   EventLog log;
   const auto plan = step(&log);

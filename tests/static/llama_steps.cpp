@@ -68,5 +68,18 @@ static_assert(replicas.count(Collective::all_reduce, Phase::forward) == 2 * 2 + 
 static_assert(replicas.count(Collective::all_reduce, Phase::backward) == 2 * 2 + 1);
 static_assert(replicas.count(Collective::all_reduce, Phase::optimizer) == 1 + 1);
 
+// None sends more than it must. But if a plan gathers the input of attention to `Replicate`, its gradient is all-reduced in
+// each layer, and each rank keeps a part of the sequence.
+static_assert(wasted(tensor).empty() && wasted(sequence).empty() && wasted(replicas).empty());
+template <class P>
+using Gathered =
+    PlanAnd<LlamaSequenceParallel<Split>, Use<"layers.*.attention", PrepareModuleInput<Split, P>>>;
+static_assert(wasted(step<Gathered<Reduced>>({1, 2, 1}, config)).empty());
+constexpr auto gathered = step<Gathered<Replicate>>({1, 2, 1}, config);
+constexpr Waste waste = wasted(gathered)[0];
+static_assert(wasted(gathered).size() == 1 && waste.kind == Waste::summed_whole && waste.calls == 2);
+static_assert(waste.bytes == 2 * activation / 2);
+static_assert(waste.bytes == gathered.received_bytes() - sequence.received_bytes());
+
 }  // namespace
 }  // namespace shardwise

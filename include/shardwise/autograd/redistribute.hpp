@@ -26,17 +26,22 @@ namespace detail {
 
 class RedistributeNode final : public TapeNode {
  public:
-  /// `like`: the gradient of the result, without a block; `to`: the layout of the operand's gradient; `travels`: the
-  /// element type of messages.
-  constexpr RedistributeNode(const AnyTensor& like, const Layout& to, DataType travels,
+  /// `like`: the gradient of the result, without a block; `to`: the layout of the operand's gradient; `as`: the element
+  /// types of messages.
+  constexpr RedistributeNode(const AnyTensor& like, const Layout& to, const Communication& as,
                              const ElementSum& elements, Shared<GradientSlot> from,
                              const Shared<GradientSlot>& slot)
-      : like_(like), to_(to), travels_(travels), elements_(elements), from_(std::move(from)), slot_(slot) {}
+      : like_(like), to_(to), as_(as), elements_(elements), from_(std::move(from)), slot_(slot) {
+    if (like_.mesh.recorder()) slot_->onward = packed(to_);
+  }
   [[gnu::noinline]] constexpr void send_back() {
     Buffer dy = slot_->pass();
     if (!dy) return;
-    AnyTensor dx = redistributed_to(like_.with(like_.layout, std::move(dy)), to_, travels_);
-    from_->add(std::move(dx.buffer), elements_, like_.mesh.recorder());
+    Recorder* recorder = like_.mesh.recorder();
+    if (recorder && from_->use() == MemoryUse::activation) find_waste(*recorder);
+    AnyTensor dx =
+        redistributed_to(like_.with(like_.layout, std::move(dy)), to_, as_.backward_of(like_.type));
+    from_->add(std::move(dx.buffer), elements_, recorder);
   }
   constexpr bool pull_back(BackwardPart) override {
     send_back();
@@ -44,9 +49,50 @@ class RedistributeNode final : public TapeNode {
   }
 
  private:
+  /// Two kinds of waste show where the gradient of a value arrives. The same redistribution has brought a contribution
+  /// before: one would do for both readers. Or the gradient is all-reduced, and each rank then keeps its part, because
+  /// the value was gathered: the sum could stay pending until then.
+  [[gnu::noinline]] constexpr void find_waste(Recorder& recorder) const {
+    const Layout& from = like_.layout;
+    const MeshSizes& sizes = like_.mesh.sizes();
+    const DataType sent = as_.forward_of(like_.type), returned = as_.backward_of(like_.type);
+    const std::uint64_t way =
+        packed(from) | static_cast<std::uint64_t>(sent) << 48 | static_cast<std::uint64_t>(returned) << 56;
+    const bool again = std::exchange(from_->arrived, way) == way;
+    bool cut = false;
+    Layout pending = to_, onward = to_;
+    for (int axis = 0; from_->onward != GradientSlot::unknown && axis < to_.axes; ++axis) {
+      onward[axis] = unpacked(from_->onward, axis);
+      if (!from[axis].is_partial() || to_[axis] != replicate || sizes[axis] == 1) continue;
+      pending[axis] = partial_sum;
+      cut |= onward[axis].is_shard();
+    }
+    if (!again && !cut) return;
+    const auto units = [&](Layout at, const Layout& to) {
+      std::int64_t sum = 0;
+      for (const Step& step : route_of(like_.with(at, Buffer()), to)) {
+        sum += received(at, step, sizes);
+        at = step.to;
+      }
+      return sum;
+    };
+    std::int64_t excess = units(from, to_) * size_of(returned);
+    if (again) {
+      excess += units(cotangent(to_), cotangent(from)) * size_of(sent);
+    } else {
+      excess += (units(to_, onward) - units(from, pending) - units(pending, onward)) * size_of(returned);
+    }
+    if (excess <= 0) return;
+    const double ranks = group_size(sizes, to_.axes, ~0u);
+    double bytes = static_cast<double>(excess) / (ranks * ranks);
+    for (const Index extent : like_.shape) bytes *= static_cast<double>(extent);
+    recorder.waste(cut ? Waste::summed_whole : Waste::repeated,
+                   like_.mesh.recorded(changed_axes(from, to_, sizes)), static_cast<std::int64_t>(bytes));
+  }
+
   AnyTensor like_;
   Layout to_;
-  DataType travels_;
+  Communication as_;
   const ElementSum& elements_;
   Shared<GradientSlot> from_;
   ResultSlot slot_;
@@ -107,8 +153,7 @@ constexpr auto redistribute_to(X x, const detail::Communication& as = {}) {
           using From = tensor_of<X>;
           tape.record<detail::RedistributeNode>(
               detail::AnyTensor(result).with(cotangent_of<Y>::layout, Buffer()), cotangent_of<From>::layout,
-              as.backward_of(data_type_of<typename Y::Element>()), detail::element_sum<typename Y::Element>,
-              slot_of(x), slot);
+              as, detail::element_sum<typename Y::Element>, slot_of(x), slot);
           if constexpr (OperandTraits<X>::tracked && same_data(From::layout, Y::layout)) {
             return x.recipe();
           }

@@ -57,6 +57,12 @@ class GradientSlot : public Counted {
     listener_ = listener;
   }
 
+  /// Noted while recorded, to find waste: the layout that the gradient takes next, packed, if its tensor is the result of
+  /// a redistribution; and the redistribution that brought the latest contribution. See `RedistributeNode`.
+  static constexpr std::uint64_t unknown = ~std::uint64_t{};
+  PackedLayout onward = unknown;
+  std::uint64_t arrived = unknown;
+
   [[gnu::noinline]] constexpr Buffer take() {
     if (has_rows()) add_up_rows();
     if (wide_) round();

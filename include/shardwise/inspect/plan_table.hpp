@@ -32,12 +32,13 @@ std::string plan_columns(std::initializer_list<TitledPlan> columns, int axes,
 }  // namespace detail
 
 /// A table of a plan: one line for each kind of collective on each set of axes in each phase; then flops and
-/// memory. Different uses of memory peak at different times, so the overall peak is less than their sum.
+/// memory. Different uses of memory peak at different times, so the overall peak is less than their sum. At the end are
+/// hints, if something is `wasted`.
 template <MeshAxis... Axes>
 std::string plan_table(const char* title, const CommunicationPlan<Axes...>& plan) {
   return detail::plan_columns({{title, plan.record()}}, sizeof...(Axes), &AxisList<Axes...>::text);
 }
-/// The same for two plans, side by side.
+/// The same for two plans, side by side, with the hints of the first.
 template <MeshAxis... Axes>
 std::string plan_table(const char* first_title, const CommunicationPlan<Axes...>& first,
                        const char* second_title, const CommunicationPlan<Axes...>& second) {
@@ -106,6 +107,15 @@ SHARDWISE_INLINE std::string plan_columns(std::initializer_list<TitledPlan> colu
   }
   row_of("peak memory of all together", bytes_text,
          [](const Record& record) { return record.all_memory.peak; });
+  for (const Waste& each : columns.begin()->record.wasted) {
+    if (each.calls == 0) break;
+    text +=
+        "  hint: " + bytes_text(each.bytes) + " too much over " + text_of(each.axes, "+") + ", " +
+        std::to_string(each.calls) + "x before " + each.operation +
+        (each.kind == Waste::repeated
+             ? ": another layer redistributes the same value; use project, or redistribute it once\n"
+             : ": the gradient is all-reduced, then cut; gather the value to Reduced, not to Replicate\n");
+  }
   return text;
 }
 

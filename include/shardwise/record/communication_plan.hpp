@@ -13,6 +13,7 @@
 /// ```
 
 #include <optional>
+#include <vector>
 
 #include <shardwise/layout/axis.hpp>
 #include <shardwise/record/recorder.hpp>
@@ -128,5 +129,19 @@ class CommunicationPlan {
   Record record_{};
   MeshSizes sizes_{};
 };
+
+/// Redistributions that a step could save, by kind, axes and operation. They are found where the gradient of a value is
+/// redistributed, so not in a run without a backward pass. `plan_table` prints them, with what to write instead.
+/// ```
+/// static_assert(wasted(step).empty());
+/// ```
+template <MeshAxis... Axes>
+constexpr std::vector<Waste> wasted(const CommunicationPlan<Axes...>& plan) {
+  std::vector<Waste> found;
+  for (const Waste& each : plan.record().wasted) {
+    if (each.calls > 0) found.push_back(each);
+  }
+  return found;
+}
 
 }  // namespace shardwise

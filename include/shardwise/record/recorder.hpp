@@ -81,6 +81,19 @@ constexpr std::int64_t bytes_sent(Collective kind, std::int64_t bytes, int ranks
   return all / ranks * (ranks - 1) + all % ranks * (ranks - 1) / ranks;  // all · (ranks - 1) would overflow
 }
 
+/// Redistributions of one kind, along the same axes and before the same operation, that a program can save: see `wasted`.
+struct Waste {
+  enum Kind : std::uint8_t {
+    repeated,      ///< of a value, and its gradient, that another layer redistributes in the same way
+    summed_whole,  ///< of a gradient that is all-reduced although each rank then keeps only its part
+  };
+  Kind kind = repeated;
+  AxisSet axes = 0;
+  const char* operation = "";  ///< as "linear"
+  std::int64_t calls = 0;
+  std::int64_t bytes = 0;  ///< that the rank receives too much, as in `CommunicationPlan::received_bytes`
+};
+
 struct Memory {
   std::int64_t live = 0;
   std::int64_t peak = 0;
@@ -98,6 +111,7 @@ struct Record {
   Array<std::int64_t, phases> flops{};
   Array<Memory, memory_uses> memory{};
   Memory all_memory;
+  Array<Waste, 8> wasted{};  ///< the first eight; those without calls are unused
   /// A hash of the sequence of collectives: equal for runs that make the same calls in the same order.
   detail::Fnv1a sequence;
 };
@@ -118,7 +132,18 @@ class Recorder {
   /// `moved`: the bytes that it reads and writes; 0 if its arithmetic certainly takes longer.
   constexpr void compute(std::int64_t flops, std::int64_t moved = 0, const char* operation = nullptr) {
     record_.flops.values[static_cast<int>(phase_)] += flops;
+    if (operation) operation_ = operation;
     if (log_) begin({.operation = operation, .amount = flops, .moved = moved});
+  }
+  /// A redistribution of this kind, after the latest computation, could be saved: see `Waste`.
+  constexpr void waste(Waste::Kind kind, AxisSet axes, std::int64_t bytes) {
+    for (Waste& each : record_.wasted.values) {
+      if (each.calls == 0) each = {kind, axes, operation_};
+      if (each.kind != kind || each.axes != axes || each.operation != std::string_view(operation_)) continue;
+      each.calls += 1;
+      each.bytes += bytes;
+      return;
+    }
   }
   /// Returns the number of resets so far, to be passed to `release`.
   constexpr unsigned allocate(MemoryUse use, Index bytes) {
@@ -229,6 +254,7 @@ class Recorder {
   Phase phase_ = Phase::forward;
   unsigned epoch_ = 0;
   int unit_ = -1;
+  const char* operation_ = "";  ///< of the latest computation that has a name
   EventLog* log_ = nullptr;
   std::int64_t events_ = 1;  ///< events logged so far, plus one
 };
