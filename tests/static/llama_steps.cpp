@@ -68,8 +68,8 @@ static_assert(replicas.count(Collective::all_reduce, Phase::forward) == 2 * 2 + 
 static_assert(replicas.count(Collective::all_reduce, Phase::backward) == 2 * 2 + 1);
 static_assert(replicas.count(Collective::all_reduce, Phase::optimizer) == 1 + 1);
 
-// None sends more than it must. But if a plan gathers the input of attention to `Replicate`, its gradient is all-reduced in
-// each layer, and each rank keeps a part of the sequence.
+// None sends more than it must. But if a plan gathers the input of attention to `Replicate`, its gradient is all-reduced
+// in each layer, and each rank keeps a part of the sequence.
 static_assert(wasted(tensor).empty() && wasted(sequence).empty() && wasted(replicas).empty());
 template <class P>
 using Gathered =

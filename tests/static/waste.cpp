@@ -111,6 +111,8 @@ static_assert(wasted(step<Column, Replicate>(alone)).empty());
 static_assert(wasted(step<Column, Replicate>(prepared<Replicate>(projected))).empty());
 static_assert(wasted(step<Column, Partial<>>(prepared<Replicate>(projected))).empty());
 static_assert(wasted(step<Column, Shard<1>>(prepared<Replicate>(alone), {1, 1})).empty());
+// A gradient that is reduced and scattered, and then moved, is never whole.
+static_assert(wasted(step<Column, Shard<1>>(prepared<Shard<2>>(alone))).empty());
 
 // ---- Layers that redistribute one value each ----------------------------------------------------------------------
 constexpr auto three = step<Column, Shard<1>>(separate);

@@ -57,8 +57,8 @@ class GradientSlot : public Counted {
     listener_ = listener;
   }
 
-  /// Noted while recorded, to find waste: the layout that the gradient takes next, packed, if its tensor is the result of
-  /// a redistribution; and the redistribution that brought the latest contribution. See `RedistributeNode`.
+  /// Noted while recorded, to find waste (see `RedistributeNode`): the layout that the gradient takes next, packed, if
+  /// its tensor is the result of a redistribution; and the redistribution that brought the latest contribution.
   static constexpr std::uint64_t unknown = ~std::uint64_t{};
   PackedLayout onward = unknown;
   std::uint64_t arrived = unknown;

@@ -81,7 +81,7 @@ constexpr std::int64_t bytes_sent(Collective kind, std::int64_t bytes, int ranks
   return all / ranks * (ranks - 1) + all % ranks * (ranks - 1) / ranks;  // all · (ranks - 1) would overflow
 }
 
-/// Redistributions of one kind, along the same axes and before the same operation, that a program can save: see `wasted`.
+/// Redistributions of one kind, along the same axes and before the same operation, that a program can save.
 struct Waste {
   enum Kind : std::uint8_t {
     repeated,      ///< of a value, and its gradient, that another layer redistributes in the same way
