@@ -3,9 +3,9 @@
 #pragma once
 
 /// @file
-/// Sizes of models: a small one for experiments, and published ones (Touvron et al., "Llama 2", 2023; Grattafiori et al.,
-/// "The Llama 3 herd of models", 2024; the config.json of Llama 3.2, Qwen 2.5 and 3, Gemma 2 and 3). The context of
-/// Llama models is that of most of their training, of others that of their pretraining's first part.
+/// Sizes of models: a small one for experiments, and published ones (Touvron et al., "Llama 2", 2023; Grattafiori et
+/// al., "The Llama 3 herd of models", 2024; the config.json of Llama 3.2, Qwen 2.5 and 3, Gemma 2 and 3). The context is
+/// that of most of their training, for Qwen 4096 tokens.
 
 #include <array>
 #include <stdexcept>

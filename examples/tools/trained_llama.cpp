@@ -15,6 +15,11 @@
 
 namespace tools {
 
+/// Norms and biases, which do not decay.
+inline bool is_vector(const sw::ParameterInfo& parameter) {
+  return parameter.rank == 1 || parameter.name.ends_with(".bias");
+}
+
 template <class T, class Plan>
 class TrainedLlama final : public TrainedModel {
  public:
@@ -44,7 +49,7 @@ class TrainedLlama final : public TrainedModel {
     if (job.lora_rank > 0) return;  // adapters only have matrices
     if (job.muon) {
       optimizer_.add_group(
-          [](const sw::ParameterInfo& p) { return p.rank > 1 && sw::is_not_hidden_matrix(p); },
+          [](const sw::ParameterInfo& p) { return !is_vector(p) && sw::is_not_hidden_matrix(p); },
           sw::with_adamw(adamw));
       optimizer_.add_group(
           [](const sw::ParameterInfo& p) {  // [heads, head_dim, features]
@@ -53,8 +58,7 @@ class TrainedLlama final : public TrainedModel {
           [](sw::MuonUpdate& update) { update.row_dimensions = 2; });
     }
     adamw.weight_decay = 0;
-    optimizer_.add_group([](const sw::ParameterInfo& p) { return p.rank == 1; },
-                         sw::with_adamw(adamw));  // norms
+    optimizer_.add_group(is_vector, sw::with_adamw(adamw));
   }
 
   StepResult make_step(std::int64_t step, double rate, const Load& load) override {

@@ -10,6 +10,7 @@
 #include <shardwise/models/llama/files.hpp>
 #include <shardwise/nn/linear_cross_entropy_loss.hpp>
 #include <shardwise/train/adamw.hpp>
+#include <shardwise/train/muon.hpp>
 
 #include <filesystem>
 #include <string>
@@ -93,6 +94,20 @@ TEST_CASE("a configuration of each family comes back as it was, with its other k
     CHECK(llama_config_text(read(alone), "float32") == llama_config_text(config, "float32"));
     CHECK(alone.at("model_type") == given.at("model_type"));
   }
+}
+
+TEST_CASE("biases of heads are not matrices for Muon") {
+  const LlamaConfig config = read_llama_config(std::filesystem::path(__FILE__).parent_path().parent_path() /
+                                               "reference" / "qwen2" / "config.json");
+  Llama<LlamaMesh, TensorPlan> model(llama_alone(), config);
+  int biases = 0;
+  for (const auto& [path, cell] : detail::named_parameters_of(model)) {
+    const ParameterInfo info{path, cell->stored.rank, 0};
+    const bool layer = path.find("attention.w") != path.npos || path.find("mlp.") != path.npos;
+    CHECK(is_not_hidden_matrix(info) == !(layer && path.ends_with(".weight")));
+    biases += path.ends_with(".bias") ? 1 : 0;
+  }
+  CHECK(biases == 6);
 }
 
 TEST_CASE("layers with a window, as transformers 4 and as transformers 5 write them") {

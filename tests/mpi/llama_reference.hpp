@@ -3,8 +3,8 @@
 #pragma once
 
 /// @file
-/// Compares a Llama, a Qwen or a Gemma with what PyTorch computed (tests/reference/generate.py): logits, loss and every gradient, losses of
-/// some steps of AdamW, and the weights after them.
+/// Compares a Llama, a Qwen or a Gemma with what PyTorch computed (tests/reference/generate.py): logits, loss and every
+/// gradient, losses of some steps of AdamW, and the weights after them. Later steps compute the loss in pieces.
 
 #include <doctest/doctest.h>
 #include <shardwise/models/llama/files.hpp>

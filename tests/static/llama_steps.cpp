@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// @file
-/// What a training step of a Llama communicates, in calls and bytes, as docs/learn/llama.md says: of two layers, as in PyTorch's
-/// example of FSDP with tensor parallelism.
+/// What a training step of a Llama communicates, in calls and bytes, as docs/learn/llama.md says: of two layers, as in
+/// PyTorch's example of FSDP with tensor parallelism.
 
 #include <shardwise/models/llama/model.hpp>
 #include <shardwise/shardwise.hpp>

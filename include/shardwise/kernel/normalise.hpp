@@ -99,8 +99,8 @@ void rms_norm(Index rows, Index cols, const T* x, const T* weight, double eps, d
 }
 SHARDWISE_COMPILE_EACH(rms_norm)
 
-/// With g = dy · (offset + weight): dx = (g - x̂ · mean(g · x̂)) · scale, dweight = Σ_r dy · x̂. Either may be null to skip
-/// it. dx may be dy.
+/// With g = dy · (offset + weight): dx = (g - x̂ · mean(g · x̂)) · scale, dweight = Σ_r dy · x̂. Either may be null to
+/// skip it. dx may be dy.
 template <class T>
 void rms_norm_backward(Index rows, Index cols, const T* x, const T* weight, double offset,
                        const compute_t<T>* scales, const T* dy, T* dx, T* dweight) {

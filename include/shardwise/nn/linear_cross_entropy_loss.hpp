@@ -60,10 +60,9 @@ class LinearCrossEntropy {
     }
   }
 
-  /// x: [r…, features]; w: [classes, features]; targets: integers [r…]. A `softcap` above 0 replaces logits by softcap ·
-  /// tanh(logit / softcap) (Gemma 2). The same as `CrossEntropyLoss` of `linear(x,
+  /// x: [r…, features]; w: [classes, features]; targets: integers [r…]. The same as `CrossEntropyLoss` of `linear(x,
   /// w)` and the targets, with its layouts and errors, up to rounding: the gradient of w accumulates piece by piece,
-  /// in float if it is bfloat16.
+  /// in float if it is bfloat16. A `softcap` above 0 replaces logits by softcap · tanh(logit / softcap) (Gemma 2).
   ///
   /// On a tape, each piece's gradients are computed as soon as its terms are: no product is computed twice, and what is
   /// kept until the backward pass are the gradients of x and w. If classes are sharded there is one all-reduce for each

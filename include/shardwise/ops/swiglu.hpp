@@ -3,8 +3,8 @@
 #pragma once
 
 /// @file
-/// Gated activations, element by element (Shazeer, "GLU variants improve transformer", 2020): `swiglu`, silu(gate) · up,
-/// and `geglu`, gelu_tanh(gate) · up. Any placement but `Partial`; both operands have the same layout.
+/// Gated activations, element by element (Shazeer, "GLU variants improve transformer", 2020): `swiglu`, silu(gate) ·
+/// up, and `geglu`, gelu_tanh(gate) · up. Any placement but `Partial`; both operands have the same layout.
 ///
 /// ```
 /// y = linear(swiglu(linear(x, w_gate), linear(x, w_up)), w_down);

@@ -3,7 +3,8 @@
 #pragma once
 
 /// @file
-/// The sizes and the options of a decoder, with their names in Hugging Face's config.json. Without options it is a Llama.
+/// The sizes and the options of a decoder, with their names in Hugging Face's config.json. Without options it is a
+/// Llama.
 
 #include <shardwise/ops/rope.hpp>
 

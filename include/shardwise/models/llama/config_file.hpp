@@ -176,8 +176,8 @@ LlamaConfig llama_config_of(const Json& json);
 
 }  // namespace detail
 
-/// Reads a config.json of one of the `hugging_face_families`. Throws `std::runtime_error`, with file, key, value and expectation, if something is missing, invalid, or changes the
-/// computation in a way that `Llama` does not support.
+/// Reads a config.json of one of the `hugging_face_families`. Throws `std::runtime_error`, with file, key, value and
+/// expectation, if something is missing, invalid, or changes the computation in a way that `Llama` does not support.
 LlamaConfig read_llama_config(const std::filesystem::path& path);
 
 /// The other contents of a config.json: the token ids around a text, and the remaining keys.
