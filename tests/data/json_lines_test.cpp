@@ -282,7 +282,9 @@ TEST_CASE("what a chat template refuses of a dialogue") {
   CHECK(refused("a\n\n{{ 'a' + 1 }}") == "chat template: line 3: it is 1, expected a text");
   CHECK(refused("{{ messages }}").starts_with("chat template: line 1: it is [{\"content\":"));
   CHECK(refused("{{ messages | selectattr('role', 'ne', 'user') }}") ==
-        "chat template: line 1: it is \"ne\", expected \"equalto\"");
+        "chat template: line 1: it is \"ne\", expected a test, with its argument");
+  CHECK(refused("{{ messages | selectattr('role', 'defined', 'user') }}") ==
+        "chat template: line 1: it is \"defined\", expected a test, with its argument");
   CHECK(refused("{{ 1 // 0 }}") == "chat template: line 1: it is 0, expected a divisor that is not 0");
   CHECK(refused("{{ 2147483648 * 2147483648 }}").find("is not supported") != std::string::npos);
   const std::string loop = "{% for a in messages %}", end = "{% endfor %}";
@@ -293,8 +295,8 @@ TEST_CASE("what a chat template refuses of a dialogue") {
 
 TEST_CASE("what a chat template does not know is named when it is read") {
   auto not_supported = [](const std::string& what) { return "chat template: line 1: " + what; };
-  CHECK(refusal("{% macro f(x) %}{% endmacro %}") ==
-        not_supported("\"macro f(x)\" is not supported, from \"f(x)\" on"));
+  CHECK(refusal("{% call f(x) %}{% endcall %}") ==
+        not_supported("\"call f(x)\" is not supported, from \"f(x)\" on"));
   CHECK(refusal("a\n{% if false %}\n{{ now('%Y') }}{% endif %}") ==
         "chat template: line 3: \"now('%Y')\" is not supported, from \"now('%Y')\" on");
   CHECK(refusal("{% if add_generation_prompt %}{{ 1 / 2 }}{% endif %}") ==

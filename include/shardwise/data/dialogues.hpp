@@ -44,9 +44,9 @@ inline std::string content_of(const JsonPart& content) {
 /// The messages of a line, and which are trained on. `ordered` is the line with its objects' members in order.
 inline OrderedJson messages_of(const JsonPart& line, OrderedJson ordered, std::vector<bool>& learned) {
   OrderedJson messages = OrderedJson::array();
-  auto add = [&](OrderedJson message, const std::string& role, const std::string& content) {
+  auto add = [&](OrderedJson message, const std::string& role, const std::optional<std::string>& content) {
     message["role"] = role;
-    message["content"] = content;
+    if (content) message["content"] = *content;
     messages.push_back(std::move(message));
   };
   const bool named = !line["messages"].null();
@@ -73,7 +73,8 @@ inline OrderedJson messages_of(const JsonPart& line, OrderedJson ordered, std::v
     learned.push_back(is_learned(message, role));
     const JsonPart content = message[named ? "content" : "value"];
     const bool calls = content.null() && !message["tool_calls"].null();
-    add(std::move(ordered[list][i++]), role, calls ? "" : content_of(content));
+    // Templates test whether it is null or missing.
+    add(std::move(ordered[list][i++]), role, calls ? std::nullopt : std::optional(content_of(content)));
   });
   return messages;
 }
@@ -81,29 +82,36 @@ inline OrderedJson messages_of(const JsonPart& line, OrderedJson ordered, std::v
 /// A marker inserted before special tokens in a message: a noncharacter, which does not occur in text.
 inline constexpr std::string_view special_mark = "\xef\xb7\x90";  // U+FDD0
 
-/// Marks the special tokens in all texts; positions(text) returns their offsets.
+/// Marks the special tokens in all texts, also in names of members; positions(text) returns their offsets.
 template <class Positions>
 void mark_special_tokens(OrderedJson& json, Positions positions) {
+  const auto marked = [&](const std::string& text) {
+    if (text.find(special_mark) != text.npos)
+      throw std::runtime_error("U+FDD0 in a message: it is not a character");
+    std::string all;
+    std::size_t done = 0;
+    for (const std::size_t at : positions(text)) {
+      all.append(text, done, at - done).append(special_mark);
+      done = at;
+    }
+    return all.append(text, done);
+  };
   if (json.is_structured()) {
     for (OrderedJson& part : json) mark_special_tokens(part, positions);
   } else if (json.is_string()) {
-    auto& text = json.get_ref<std::string&>();
-    if (text.find(special_mark) != text.npos)
-      throw std::runtime_error("U+FDD0 in a message: it is not a character");
-    std::string marked;
-    std::size_t done = 0;
-    for (const std::size_t at : positions(text)) {
-      marked.append(text, done, at - done).append(special_mark);
-      done = at;
-    }
-    text = marked.append(text, done);
+    json = marked(json);
   }
+  if (!json.is_object()) return;
+  OrderedJson renamed = OrderedJson::object();
+  for (auto& [name, member] : json.items()) renamed[marked(name)] = std::move(member);
+  json = std::move(renamed);
 }
 
 /// The text of a dialogue, and the byte ranges in it that are trained on.
 inline std::string rendered(const ChatTemplate& chat, const JsonPart& line, const OrderedJson& messages,
-                            const std::vector<bool>& learned, const OrderedJson& tools, ByteRanges& answers) {
-  const RenderedChat all = chat.rendered(messages, false, tools);
+                            const std::vector<bool>& learned, const OrderedJson& variables,
+                            ByteRanges& answers) {
+  const RenderedChat all = chat.rendered(messages, false, variables);
   const std::string_view text = all.text;
   const auto& begins = all.begins;
   if (!all.generated.empty()) {
@@ -119,31 +127,33 @@ inline std::string rendered(const ChatTemplate& chat, const JsonPart& line, cons
     return all.text;
   }
   // The rendering of the first messages alone, which must be a prefix of the text.
+  int renderings = 0;
   const auto first = [&](std::size_t count, bool prompt, std::size_t least = 0) {
+    if (++renderings > 512)
+      line.fail("so many answers need a chat template with one loop through the messages");
     const OrderedJson some(messages.begin(), messages.begin() + static_cast<std::ptrdiff_t>(count));
-    std::string part = chat.rendered(some, prompt, tools).text;
+    std::string part = chat.rendered(some, prompt, variables).text;
     if (!text.starts_with(part) || part.size() < least)
       line.fail(
           "the chat template writes the beginning of a dialogue differently when it continues, so that "
-          "answers cannot be told apart");
+          "answers cannot be told apart; if only the last is to be learned, give the others \"weight\": 0");
     return part;
   };
-  std::optional<std::string> head;  // the end of a prompt, which precedes an answer
-  std::size_t work = 0;
+  std::map<std::string, std::string> heads;  // the ends of prompts, by the role before the answer
   for (std::size_t i = 0; i < messages.size(); ++i) {
     if (!learned[i]) continue;
     if (begins.empty()) {
-      work += text.size();
-      if (work > 256 * text.size())
-        line.fail("so many answers need a chat template with one loop through the messages");
       const std::size_t begin = i > 0 ? first(i, true).size() : 0;
       answers.emplace_back(begin, first(i + 1, false).size());
       continue;
     }
     std::size_t begin = begins[i];
-    if (i > 0 && (!head || !text.substr(begin).starts_with(*head)))
-      head = first(i, true, begin).substr(begin);
-    if (head && text.substr(begin).starts_with(*head)) begin += head->size();
+    if (i > 0) {
+      const auto [head, fresh] = heads.try_emplace(messages[i - 1].at("role"));
+      if (fresh || !text.substr(begin).starts_with(head->second))
+        head->second = first(i, true, begin).substr(begin);
+      if (text.substr(begin).starts_with(head->second)) begin += head->second.size();
+    }
     answers.emplace_back(begin, i + 1 < begins.size() ? begins[i + 1] : text.size());
   }
   return all.text;

@@ -89,14 +89,19 @@ TrainingDocument document_of_line(std::string_view given, const Encoder& tokeniz
     if (!options.chat) place.fail("a dialogue needs a chat template, and there is none");
     check_members(json);
     auto ordered = OrderedJson::parse(given);
-    const OrderedJson tools = has("tools") ? ordered["tools"] : OrderedJson();
+    OrderedJson variables = OrderedJson::object();  // of the template
+    if (has("chat_template_kwargs")) variables = ordered["chat_template_kwargs"];
+    if (!variables.is_object()) line["chat_template_kwargs"].expected("an object");
+    if (has("tools")) variables["tools"] = ordered["tools"];
     std::vector<bool> learned;
     OrderedJson messages = messages_of(line, std::move(ordered), learned);
-    if constexpr (of_file)
-      mark_special_tokens(messages,
-                          [&](const std::string& text) { return tokenizer.special_tokens_in(text); });
+    if constexpr (of_file) {
+      for (OrderedJson* said : {&messages, &variables})
+        mark_special_tokens(*said,
+                            [&](const std::string& text) { return tokenizer.special_tokens_in(text); });
+    }
     ByteRanges answers;
-    const std::string marked = rendered(*options.chat, place, messages, learned, tools, answers);
+    const std::string marked = rendered(*options.chat, place, messages, learned, variables, answers);
     std::string text;
     std::vector<std::size_t> ordinary, marks;  // offsets of special tokens that are text; of their marks
     for (std::string_view rest = marked;;) {

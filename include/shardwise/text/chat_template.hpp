@@ -66,8 +66,9 @@ class ChatTemplate {
   std::string render(const Json& messages, bool add_generation_prompt) const {
     return rendered(detail::OrderedJson(messages), add_generation_prompt).text;
   }
+  /// `variables` are further ones of the template, such as {"tools": […], "enable_thinking": false}.
   RenderedChat rendered(nlohmann::ordered_json messages, bool add_generation_prompt,
-                        nlohmann::ordered_json tools = {}) const {
+                        const nlohmann::ordered_json& variables = {}) const {
     return detail::naming(source_, [&] {
       detail::TemplateRun::Names names{{"messages", detail::value_of(std::move(messages))},
                                        {"bos_token", detail::value_of(bos_token_)},
@@ -75,7 +76,8 @@ class ChatTemplate {
                                        {"add_generation_prompt", detail::value_of(add_generation_prompt)},
                                        {"raise_exception", detail::value_of(true)},  // is defined
                                        {"strftime_now", detail::value_of(true)}};
-      if (!tools.empty()) names["tools"] = detail::value_of(std::move(tools));
+      for (const auto& [name, value] : variables.items()) names.try_emplace(name, detail::value_of(value));
+      names.try_emplace("tools", detail::value_of(nullptr));
       return detail::TemplateRun(pieces_, std::move(names)).run(true);
     });
   }

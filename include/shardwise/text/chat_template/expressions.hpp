@@ -17,9 +17,19 @@ class TemplateExpressions : protected TemplateReader {
  public:
   using Value = TemplateValue;
   using Names = std::map<std::string, Value, std::less<>>;
+  using Arguments = std::vector<std::pair<std::string, Value>>;  // with their names, if given
+  virtual ~TemplateExpressions() = default;
 
  protected:
   explicit TemplateExpressions(Names names) : names_(std::move(names)) {}
+
+  /// A function that the template defines.
+  struct Macro {
+    std::size_t begin;     // its first piece
+    Arguments parameters;  // with their default values
+    Names names;           // as defined before it
+  };
+  virtual Value call(const Macro& macro, const Arguments& given) = 0;
 
   Value whole() {
     const Value value = expression();
@@ -82,12 +92,18 @@ class TemplateExpressions : protected TemplateReader {
   }
   Value joined(const Value& left, std::string_view sign, const Value& right) {
     if (!live_) return {};
-    if (sign == "in" || sign == "not") return value_of(contains(right, left) == (sign == "in"));
+    if (sign == "in" || sign == "not") return value_of(holds(left, "in", right) == (sign == "in"));
     if (sign == "==" || sign == "!=") return value_of(equal(left, right) == (sign == "=="));
     if (sign == "~" || (sign == "+" && left && left->is_string())) {
       std::string all = text_of(left);
       add(all, sign == "~" ? text_of(right) : string_of(right));
       return value_of(all);
+    }
+    if (sign == "+" && left && left->is_array()) {
+      OrderedJson all = *left;
+      for (const Value& element : elements_of(right)) all.push_back(*element);
+      spend(16 * all.size() + all.dump().size() / 16);
+      return value_of(std::move(all));
     }
     const Index a = integer_of(left), b = integer_of(right);
     if (sign[0] == '<' || sign[0] == '>')
@@ -111,14 +127,19 @@ class TemplateExpressions : protected TemplateReader {
         need(!key.empty() && !std::isdigit(key[0]));
         if (rest_.starts_with('(')) {
           rest_ = before;
-          value = function(value, " strip lstrip rstrip split startswith endswith items ");
+          value =
+              function(value,
+                       " strip:01 lstrip:01 rstrip:01 split:12 startswith:11 endswith:11 replace:22 items:00 "
+                       "keys:00 get:12 ");
         } else if (live_) {
           value = part_of(value, value_of(key));
         }
       } else if (take("[")) {
         value = subscript(value);
       } else if (take("|")) {
-        value = function(value, " trim length tojson string list items join reject selectattr ");
+        value = function(value,
+                         " trim:01 length:00 tojson:01 string:00 safe:00 list:00 items:00 join:11 replace:22 "
+                         "select:12 reject:12 selectattr:23 rejectattr:23 ");
       } else if (take_word("is")) {
         value = test(value);
       } else {
@@ -142,21 +163,28 @@ class TemplateExpressions : protected TemplateReader {
   Value test(const Value& value) {
     const bool negated = take_word("not");
     const std::string_view before = rest_;
-    const std::string word = name(), type = value ? value->type_name() : "undefined";
-    const bool boolean = type == "boolean", scalar = boolean || type == "number" || type == "null";
-    const std::map<std::string_view, bool> tests{{"defined", value != nullptr},
-                                                 {"undefined", !value},
-                                                 {"none", type == "null"},
-                                                 {"true", boolean && truth(value)},
-                                                 {"false", boolean && !truth(value)},
-                                                 {"boolean", boolean},
-                                                 {"number", boolean || type == "number"},
-                                                 {"string", type == "string"},
-                                                 {"mapping", type == "object"},
-                                                 {"iterable", !scalar}};
-    const auto found = tests.find(word);
-    need(found != tests.end(), before);
-    return live_ ? value_of(found->second != negated) : Value();
+    const std::string word = name();
+    need(is_test(word), before);
+    return live_ ? value_of(holds(value, word, {}) != negated) : Value();
+  }
+  /// Whether this is the name of a test without an argument.
+  static bool is_test(std::string_view word) {
+    constexpr std::array all{"defined", "undefined", "none",    "true",     "false",   "boolean",
+                             "number",  "string",    "mapping", "iterable", "sequence"};
+    return std::ranges::find(all, word) != all.end();
+  }
+  bool holds(const Value& value, std::string_view test, const Value& other) {
+    const std::string_view type = value ? value->type_name() : "undefined";
+    const bool boolean = type == "boolean";
+    if (test == "equalto") return equal(value, other);
+    if (test == "in") return spend(other ? other->size() : 0), contains(other, value);
+    if (test == "defined") return value != nullptr;
+    if (test == "none") return type == "null";
+    if (test == "true" || test == "false") return boolean && truth(value) == (test == "true");
+    if (test == "number") return boolean || type == test;
+    if (test == "mapping") return type == "object";
+    if (test == "iterable" || test == "sequence") return !boolean && type != "number" && type != "null";
+    return type == test;
   }
 
   Value primary() {
@@ -172,22 +200,26 @@ class TemplateExpressions : protected TemplateReader {
       for (const auto& [word, value] : arguments("]")) all.push_back(value ? *value : OrderedJson());
       return value_of(std::move(all));
     }
-    const std::string word = name();
+    std::string word = name();
     if (word == "true" || word == "false") return value_of(word == "true");
     if (word == "none") return value_of(nullptr);
     if (!word.empty() && word.size() < 10 && word.find_first_not_of("0123456789") == word.npos)
       return value_of(std::stol(word));
     need(!word.empty() && !std::isdigit(word[0]), before);
     if (rest_.starts_with('(')) {
+      if (const auto macro = macros_->find(word); macro != macros_->end() && take("("))
+        return call(macro->second, arguments(")"));
       rest_ = before;
-      return function({}, " raise_exception namespace strftime_now ");
+      return function({}, " raise_exception:11 namespace:00 strftime_now:11 ");
     }
+    for (const std::string_view neighbour : {".previtem", ".nextitem"})
+      if (word == "loop" && take(neighbour)) word += neighbour;
     const auto found = names_.find(word);
     return found == names_.end() ? Value() : found->second;
   }
-  /// Arguments up to `end`, with their names, if given.
-  std::vector<std::pair<std::string, Value>> arguments(std::string_view end) {
-    std::vector<std::pair<std::string, Value>> all;
+  /// Arguments up to `end`.
+  Arguments arguments(std::string_view end) {
+    Arguments all;
     while (!take(end)) {
       need(all.empty() || take(","));
       const std::string_view before = rest_;
@@ -198,24 +230,26 @@ class TemplateExpressions : protected TemplateReader {
     }
     return all;
   }
-  /// Calls a function, or a method or filter of `v`, whose name must be among `known`.
+  /// Calls a function, or a method or filter of `v`. Its name must be among `known`, which adds to each the least
+  /// and greatest number of arguments.
   Value function(const Value& v, std::string_view known) {
     const std::string_view before = rest_;
     const std::string f = name();
-    need(!f.empty() && known.find(" " + f + " ") != known.npos, before);
-    const auto given = take("(") ? arguments(")") : std::vector<std::pair<std::string, Value>>();
+    const std::size_t place = known.find(" " + f + ":");
+    need(!f.empty() && place != known.npos, before);
+    const Arguments given = take("(") ? arguments(")") : Arguments();
     const bool strips = f.ends_with("strip") || f == "trim", any = f == "namespace",
-               one = f == "split" || f == "join" || f.ends_with("with") || f == "raise_exception" ||
-                     f == "strftime_now";
-    const std::size_t count = given.size(), wanted = f == "selectattr" ? 3 : f == "reject" ? 2 : one ? 1 : 0;
+               members = f.ends_with("attr");
+    const std::string_view numbers = known.substr(place + f.size() + 2, 2);
+    const std::size_t count = given.size(), least = static_cast<std::size_t>(numbers[0] - '0'),
+                      most = static_cast<std::size_t>(numbers[1] - '0');
     const auto fits = [&](const auto& argument) {
       return any ? !argument.first.empty() : argument.first == (f == "tojson" ? "indent" : "");
     };
-    need(std::ranges::all_of(given, fits) &&
-         (any || count == wanted || (count == 1 && (strips || f == "tojson"))));
+    need(std::ranges::all_of(given, fits) && (any || (count >= least && count <= most)));
     if (!live_) return {};
     spend(v && v->is_string() ? string_of(v).size() / 16 : v ? 16 * v->size() : 1);
-    const Value first = count > 0 ? given[0].second : Value();
+    const Value first = count > 0 ? given[0].second : Value(), last = count > 0 ? given.back().second : first;
     if (f == "raise_exception")
       throw std::runtime_error("the template refuses it: " + excerpt(text_of(first)));
     if (f == "namespace") {
@@ -233,43 +267,58 @@ class TemplateExpressions : protected TemplateReader {
       return value_of(stripped(string_of(v), f[0] != 'r', f[0] != 'l', first ? string_of(first) : ""));
     if (f == "startswith") return value_of(string_of(v).starts_with(string_of(first)));
     if (f == "endswith") return value_of(string_of(v).ends_with(string_of(first)));
-    if (f == "string") return value_of(text_of(v));
+    if (f == "string" || f == "safe") return value_of(text_of(v));
+    if (f == "get") {
+      const Value member = part_of(v, first);
+      return member ? member : count > 1 ? last : value_of(nullptr);
+    }
     if (f == "length") return value_of(v && v->is_object() ? v->size() : list_of(v)->size());
     if (f == "tojson") {
       if (!v) expected(v, "a value");
       const Index indent = first && !first->is_null() ? std::clamp<Index>(integer_of(first), 0, 16) : 0;
       return value_of(json_text(*v, static_cast<int>(indent)));
     }
-    if (f == "list") return list_of(v);
-    if (f == "join") {
-      std::string all;
-      for (const Value& element : elements_of(v)) add(all, text_of(element) + string_of(first));
-      if (!all.empty()) all.resize(all.size() - string_of(first).size());
-      return value_of(all);
-    }
+    if ((f == "items" || f == "keys") && (!v || !v->is_object())) expected(v, "an object");
+    if (f == "list" || f == "keys") return list_of(v);
+    if (f == "join") return value_of(join(*list_of(v), string_of(first)));
     OrderedJson list = OrderedJson::array();
     if (f == "items") {
-      if (!v || !v->is_object()) expected(v, "an object");
       for (const auto& [key, member] : v->items()) list.push_back({key, member});
-    } else if (f == "split") {
+    } else if (f == "split" || f == "replace") {
       std::string_view text = string_of(v), by = string_of(first);
       if (by.empty()) expected(first, "a text that is not empty");
-      for (std::size_t at; (at = text.find(by)) != text.npos; text.remove_prefix(at + by.size()))
+      const std::size_t cuts =
+          f == "split" && count > 1 ? static_cast<std::size_t>(integer_of(last)) : text.npos;
+      for (std::size_t at; list.size() < cuts && (at = text.find(by)) != text.npos;) {
         list.push_back(text.substr(0, at));
+        text.remove_prefix(at + by.size());
+      }
       list.push_back(text);
-    } else {  // elements (or their members) that are equal, or not equal, to a value
-      const bool selects = f == "selectattr";
-      const Value& test = given[count - 2].second;
-      if (string_of(test) != "equalto") expected(test, "\"equalto\"");
+      if (f == "replace") return value_of(join(list, string_of(last)));
+    } else {  // elements that pass a test, or whose members do
+      const Value& test = given[members ? 1 : 0].second;
+      const std::string& word = string_of(test);
+      const bool compares = word == "equalto" || word == "in";
+      if (count != least + static_cast<std::size_t>(compares) || !(compares || is_test(word)))
+        expected(test, "a test, with its argument");
       for (const Value& element : elements_of(v)) {
-        const Value compared = selects ? part_of(element, first) : element;
-        if (equal(compared, given[count - 1].second) == selects) list.push_back(*element);
+        if (holds(members ? part_of(element, first) : element, word, last) == f.starts_with("select"))
+          list.push_back(*element);
       }
     }
     return value_of(std::move(list));
   }
 
+  std::string join(OrderedJson& list, std::string_view between) {
+    std::string all;
+    for (std::size_t i = 0; i < list.size(); ++i)
+      add(all, std::string(i > 0 ? between : "") + text_of(value_of(list[i])));
+    return all;
+  }
+
   Names names_;
+  std::shared_ptr<std::map<std::string, Macro, std::less<>>> macros_ =
+      std::make_shared<std::map<std::string, Macro, std::less<>>>();
   std::vector<Value> spaces_;  // created by namespace()
   bool live_ = false;
   int depth_ = 0;

@@ -82,8 +82,8 @@ class TemplateReader {
 
   /// Limits the work of a template: each part of an expression counts, and the length of texts.
   void spend(std::size_t work) {
-    steps_ += work;
-    if (steps_ > std::size_t{1} << 24) throw std::runtime_error("it takes too many steps");
+    *steps_ += work;
+    if (*steps_ > std::size_t{1} << 24) throw std::runtime_error("it takes too many steps");
   }
   void add(std::string& all, std::string_view more) {
     spend(more.size() / 16);
@@ -118,6 +118,10 @@ class TemplateReader {
     std::size_t i = 1;
     for (; i < rest_.size() && rest_[i] != rest_[0]; ++i) {
       constexpr std::string_view letters = "ntr\\'\"", characters = "\n\t\r\\'\"";
+      if (rest_.substr(i).starts_with("\\\n")) {  // continues in the next line
+        ++i;
+        continue;
+      }
       const bool escaped = rest_[i] == '\\' && i + 1 < rest_.size();
       const std::size_t which = escaped ? letters.find(rest_[++i]) : letters.npos;
       need(!escaped || which != letters.npos);
@@ -128,9 +132,7 @@ class TemplateReader {
     return value;
   }
   std::string_view tag_, rest_;
-
- private:
-  std::size_t steps_ = 0;
+  std::shared_ptr<std::size_t> steps_ = std::make_shared<std::size_t>(0);  // macros share it
 };
 
 }  // namespace shardwise::detail

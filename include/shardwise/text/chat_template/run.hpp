@@ -62,8 +62,10 @@ class TemplateRun : TemplateExpressions {
         choice();
       } else if (word == "for") {
         loop();
+      } else if (word == "macro") {
+        macro();
       } else {
-        need(word == "generation" && rest_.empty());
+        need(word == "generation" && rest_.empty() && !in_macro_);
         const std::size_t start = out_.text.size();
         block({"endgeneration"});
         if (live_) out_.generated.emplace_back(start, out_.text.size());
@@ -83,6 +85,43 @@ class TemplateRun : TemplateExpressions {
     } else if (live_) {
       names_[variable] = value;
     }
+  }
+  void macro() {
+    const std::string called = name();
+    Macro made{.begin = at_, .parameters = {}, .names = names_};
+    need(!called.empty() && take("("));
+    while (!take(")")) {
+      need(made.parameters.empty() || take(","));
+      std::string parameter = name();
+      need(!parameter.empty());
+      made.parameters.emplace_back(std::move(parameter), take("=") ? expression() : Value());
+    }
+    need(rest_.empty());
+    (*macros_)[called] = std::move(made);
+    const bool before = std::exchange(live_, false), outside = std::exchange(in_macro_, true);
+    block({"endmacro"});
+    live_ = before;
+    in_macro_ = outside;
+  }
+  Value call(const Macro& macro, const Arguments& given) override {
+    need(given.size() <= macro.parameters.size() &&
+         std::ranges::all_of(given, [](const auto& argument) { return argument.first.empty(); }));
+    if (!live_) return {};
+    spend(64);
+    TemplateRun inner(pieces_, macro.names);
+    for (std::size_t i = 0; i < macro.parameters.size(); ++i) {
+      const auto& [parameter, otherwise] = macro.parameters[i];
+      inner.names_[parameter] = i < given.size() ? given[i].second : otherwise;
+    }
+    inner.macros_ = macros_;
+    inner.spaces_ = spaces_;
+    inner.steps_ = steps_;
+    inner.depth_ = depth_ + 1;
+    inner.live_ = inner.in_macro_ = true;
+    inner.at_ = macro.begin;
+    inner.block({"endmacro"});
+    spend(inner.out_.text.size() / 16);
+    return value_of(std::move(inner.out_.text));
   }
   void choice() {
     const bool before = live_;
@@ -134,6 +173,8 @@ class TemplateRun : TemplateExpressions {
         names_["loop"] =
             value_of({{"index", i + 1}, {"index0", i}, {"first", i == 0}, {"last", i + 1 == count}});
         (*names_["loop"]).update({{"length", count}, {"revindex", count - i}, {"revindex0", count - i - 1}});
+        names_["loop.previtem"] = i > 0 ? elements[i - 1] : Value();
+        names_["loop.nextitem"] = i + 1 < count ? elements[i + 1] : Value();
       }
       block({"endfor"});
     } while (++i < count);
@@ -148,7 +189,8 @@ class TemplateRun : TemplateExpressions {
   std::size_t at_ = 0;    // the next piece
   RenderedChat out_;
   bool outermost_ = true;  // outside of loops
-  int loops_ = 0;          // loops over the messages, with output
+  bool in_macro_ = false;
+  int loops_ = 0;  // loops over the messages, with output
 };
 
 }  // namespace detail

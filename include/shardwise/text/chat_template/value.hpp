@@ -42,7 +42,7 @@ inline std::string text_of(const TemplateValue& value) {
   if (!value || value->is_string()) return value ? string_of(value) : "";
   if (value->is_null()) return "None";
   if (value->is_boolean()) return truth(value) ? "True" : "False";
-  if (!value->is_number_integer()) expected(value, "a text or an integer");
+  if (!value->is_number()) expected(value, "a text or a number");
   return value->dump();
 }
 inline bool equal(const TemplateValue& a, const TemplateValue& b) {
@@ -51,12 +51,16 @@ inline bool equal(const TemplateValue& a, const TemplateValue& b) {
   return (a->is_number() || b->is_number()) && integer_of(a) == integer_of(b);
 }
 
-/// A list, or the list of a text's characters; an empty list for undefined.
+/// A list, or the list of a text's characters or an object's keys; an empty list for undefined.
 inline TemplateValue list_of(const TemplateValue& value) {
   if (value && value->is_array()) return value;
+  OrderedJson all = OrderedJson::array();
+  if (value && value->is_object()) {
+    for (const auto& [key, member] : value->items()) all.push_back(key);
+    return value_of(std::move(all));
+  }
   if (value && !value->is_string()) expected(value, "a list");
   const std::string text = text_of(value);
-  OrderedJson all = OrderedJson::array();
   for (std::size_t i = 0, length = 0; i < text.size(); i += length) {
     length = std::max<std::size_t>(character_at(text, i).length, 1);
     all.push_back(text.substr(i, length));

@@ -1,0 +1,127 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+
+/// @file
+/// The chat templates of families of models: tests/reference/chat_templates.py made the expected texts with Jinja2.
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <string>
+
+#include <shardwise/data/json_lines.hpp>
+#include <shardwise/text/byte_tokenizer.hpp>
+
+namespace shardwise::testing::chat_templates {
+namespace {
+
+using namespace shardwise;
+using detail::OrderedJson;
+
+const std::filesystem::path folder = SHARDWISE_FAMILIES;
+
+/// The template, where {% generation %} stands around answers; or one without it.
+std::string template_of(const std::string& family, bool marks_answers) {
+  std::string text = detail::read_text(folder / (family + ".jinja"));
+  for (const auto& [from, to] :
+       {std::pair{" generation %}", " if true %}"}, {" endgeneration %}", " endif %}"}}) {
+    for (std::size_t at = 0; !marks_answers && (at = text.find(from, at)) != text.npos;)
+      text.replace(at, std::string_view(from).size(), to);
+  }
+  return text;
+}
+
+/// The text of the dialogue, with what is trained on between the same brackets as in the expected texts.
+std::string learned(const std::string& text, const OrderedJson& dialogue) {
+  OrderedJson line = {{"messages", dialogue["messages"]}, {"chat_template_kwargs", dialogue["variables"]}};
+  if (dialogue["variables"].contains("tools")) line["tools"] = dialogue["variables"]["tools"];
+  const TrainingDocument document =
+      detail::document_of_line(line.dump(), ByteTokenizer(), {.chat = ChatTemplate(text, "<s>", "</s>")});
+  std::string all = ByteTokenizer().decode(document.tokens);
+  for (auto answer = document.answers.rbegin(); answer != document.answers.rend(); ++answer) {
+    all.insert(static_cast<std::size_t>(answer->end()), "\u27e7");
+    all.insert(static_cast<std::size_t>(answer->begin), "\u27e6");
+  }
+  return all;
+}
+
+std::string without_brackets(std::string text) {
+  for (const std::string bracket : {"\u27e6", "\u27e7"}) {
+    for (std::size_t at; (at = text.find(bracket)) != text.npos;) text.erase(at, bracket.size());
+  }
+  return text;
+}
+
+TEST_CASE("the chat templates of each family write what Jinja2 writes, and learn the answers") {
+  const auto all = OrderedJson::parse(detail::read_text(folder / "chat_templates.json"));
+  CHECK(all["families"].size() == 11);
+  int texts = 0;
+  for (const auto& [family, results] : all["families"].items()) {
+    for (const auto& [name, expected] : results.items()) {
+      CAPTURE(family);
+      CAPTURE(name);
+      const OrderedJson& dialogue = all["dialogues"][name];
+      const std::string marked = template_of(family, true), plain = template_of(family, false);
+      const ChatTemplate chat(marked, "<s>", "</s>");
+      auto rendered = [&](bool prompt) {
+        return chat.rendered(dialogue["messages"], prompt, dialogue["variables"]).text;
+      };
+      if (expected.is_null()) {
+        CHECK_THROWS_AS(rendered(false), std::runtime_error);
+        continue;
+      }
+      ++texts;
+      CHECK(rendered(false) == without_brackets(expected["text"]));
+      CHECK(rendered(true) == expected["prompt"]);
+      CHECK(learned(marked, dialogue) == expected["text"]);
+      // Without {% generation %}: Mistral's writes the system message before the last question alone.
+      if (family == "mistral" && name == "system") {
+        CHECK_THROWS_WITH_AS(learned(plain, dialogue), doctest::Contains("give the others \"weight\": 0"),
+                             std::runtime_error);
+      } else if (name != "no thoughts") {
+        CHECK(learned(plain, dialogue) == expected["text"]);
+      }
+    }
+  }
+  CHECK(texts > 60);
+  // The prompt's empty thoughts are not learned.
+  CHECK(learned(template_of("qwen3", false), all["dialogues"]["no thoughts"])
+            .ends_with("assistant\n<think>\n\n</think>\n\n\u27e6 4 <|im_end|>\n\u27e7"));
+}
+
+TEST_CASE("what a template's macros see, and what they may not do") {
+  const auto written = [](const std::string& text) {
+    return ChatTemplate(text, "<s>")
+        .render(Json::parse(R"([{"role": "user"}, {"role": "assistant"}])"), false);
+  };
+  // The texts are Jinja2's.
+  CHECK(written(
+            "{% macro f(a, b='-') %}[{{ a }}{{ b }}{{ m is defined }}{{ bos_token }}]{% endmacro %}"
+            "{% for m in messages %}{{ f(m.role) }}{{ f(loop.index, f('x', none)) }}{% endfor %}{{ f() }}") ==
+        "[user-False<s>][1[xNoneFalse<s>]False<s>][assistant-False<s>][2[xNoneFalse<s>]False<s>][-False<s>]");
+  CHECK(written("{% set ns = namespace(n=0) %}{% macro f() %}{% set ns.n = ns.n + 1 %}{% set x = 1 %}"
+                "{% endmacro %}{{ f() }}{{ f() }}{{ ns.n }}{{ x is defined }}") == "2False");
+  CHECK(written("{% macro f(n) %}{{ n }}{% if n > 0 %}{{ f(n - 1) }}{% endif %}{% endmacro %}{{ f(3) }}") ==
+        "3210");
+  const auto refused = [&](const std::string& text) {
+    try {
+      return written(text);
+    } catch (const std::runtime_error& error) {
+      return std::string(error.what());
+    }
+  };
+  CHECK(refused("{% macro f(n) %}{{ f(n) }}{% endmacro %}{{ f(3) }}") ==
+        "chat template: line 1: it nests deeper than 100");
+  CHECK(refused("{% macro f(n) %}{{ f() }}{{ f() }}{{ f(n - 1) if n > 0 }}{{ f(n - 1) if n > 0 }}{% endmacro "
+                "%}{{ f(30) }}")
+            .starts_with("chat template: line 1: it "));
+  for (const char* bad :
+       {"{% macro f(n) %}{% endmacro %}{{ f(1, 2) }}", "{% macro f(n) %}{% endmacro %}{{ f(n=1) }}",
+        "{% macro f(n) %}{% generation %}{% endgeneration %}{% endmacro %}", "{% macro f %}{% endmacro %}",
+        "{% macro f(n) %}{{ n | upper }}{% endmacro %}"})
+    CHECK(refused(bad).find("is not supported") != std::string::npos);
+}
+
+}  // namespace
+}  // namespace shardwise::testing::chat_templates
