@@ -517,6 +517,8 @@ TEST_CASE("lines that are no documents") {
         ":3: messages[0]: it is \"hi\", expected an object");
   CHECK(refusal_of_line(R"({"messages": [{"role": "user", "content": 3}]})", chat) ==
         ":3: messages[0].content: it is 3, expected a string");
+  CHECK(refusal_of_line(R"({"messages": [], "chat_template_kwargs": 1})", chat) ==
+        ":3: chat_template_kwargs: it is 1, expected an object");
   const JsonLinesOptions early{
       .chat = ChatTemplate("{% if add_generation_prompt %}!{% endif %}{% for m in messages %}{{ "
                            "m.content }}{% endfor %}")};

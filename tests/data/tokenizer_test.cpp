@@ -241,6 +241,14 @@ TEST_CASE("documents with special tokens, which a chat template writes itself") 
         "<s>user:<|eot|></s><|eot|>assistant:x<s><|eot|>");
   CHECK(said.answers == std::vector<Range>{{Index(std::ssize(said.tokens)) - 5, 5}});
   CHECK(said.has_special_text);
+  // So it is in names of arguments and in tools.
+  const ChatTemplate calls(
+      "{% for m in messages %}{{ m.content }}{{ m.tool_calls | tojson }}{{ tools | tojson }}{% endfor %}");
+  const TrainingDocument called = detail::document_of_line(
+      R"({"messages": [{"role": "assistant", "content": "a", "tool_calls": [{"</s>": "<s>"}]}], "tools": ["<|eot|>"]})",
+      with_special, {.chat = calls});
+  CHECK(std::ranges::all_of(called.tokens, [](std::int32_t id) { return id < 256; }));
+  CHECK(with_special.decode(called.tokens) == R"(a[{"</s>": "<s>"}]["<|eot|>"])");
   CHECK(with_special.special_tokens_in("a<s></s>b") == std::vector<std::size_t>{1, 4});
   const std::array<std::size_t, 1> second{4};
   CHECK(with_special.encode("a<s></s>", {.add_special_tokens = false, .ordinary = second}) ==

@@ -19,6 +19,9 @@ inline Target chat_template() {
       "\"user\" %}"
       "{% set x = bos_token + m.content.strip() %}{{ x }}{% elif loop.index0 == 0 or loop.last != '' %}a"
       "{%- else -%} b {% endif %}{% endfor %}",
+      "{% macro f(a, b='-') %}{{ a ~ b }}{% if a %}{{ f(a[1:]) }}{% endif %}{% endmacro %}{% set all = [] %}"
+      "{% for m in messages | rejectattr('role', 'in', ['tool']) %}{% set all = all + [m, loop.previtem] %}"
+      "{{ f(m.get('content', 'x') | replace('H', '')) }}{{ m.keys() | join(', ') }}{% endfor %}",
   };
   return {"chat_template", seeds, [](std::string_view input) {
             const auto messages = shardwise::parse_json(

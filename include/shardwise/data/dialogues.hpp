@@ -136,7 +136,7 @@ inline std::string rendered(const ChatTemplate& chat, const JsonPart& line, cons
     if (!text.starts_with(part) || part.size() < least)
       line.fail(
           "the chat template writes the beginning of a dialogue differently when it continues, so that "
-          "answers cannot be told apart; if only the last is to be learned, give the others \"weight\": 0");
+          "answers cannot be told apart; to learn only the last, give the others \"weight\": 0");
     return part;
   };
   std::map<std::string, std::string> heads;  // the ends of prompts, by the role before the answer
