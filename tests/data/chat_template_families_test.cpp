@@ -85,6 +85,9 @@ TEST_CASE("the chat templates of each family write what Jinja2 writes, and learn
     }
   }
   CHECK(texts > 60);
+  CHECK_THROWS_WITH_AS(ChatTemplate("x").rendered({}, false, OrderedJson::array({1})),
+                       "chat template: expected an object of variables, such as {\"tools\": [...]}",
+                       std::runtime_error);
   // The prompt's empty thoughts are not learned.
   CHECK(learned(template_of("qwen3", false), all["dialogues"]["no thoughts"])
             .ends_with("assistant\n<think>\n\n</think>\n\n\u27e6 4 <|im_end|>\n\u27e7"));

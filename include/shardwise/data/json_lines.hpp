@@ -92,7 +92,7 @@ TrainingDocument document_of_line(std::string_view given, const Encoder& tokeniz
     OrderedJson variables = OrderedJson::object();  // of the template
     if (has("chat_template_kwargs")) variables = ordered["chat_template_kwargs"];
     if (!variables.is_object()) line["chat_template_kwargs"].expected("an object");
-    if (has("tools")) variables["tools"] = ordered["tools"];
+    if (!line["tools"].json().empty()) variables["tools"] = ordered["tools"];
     std::vector<bool> learned;
     OrderedJson messages = messages_of(line, std::move(ordered), learned);
     if constexpr (of_file) {

@@ -76,6 +76,8 @@ class ChatTemplate {
                                        {"add_generation_prompt", detail::value_of(add_generation_prompt)},
                                        {"raise_exception", detail::value_of(true)},  // is defined
                                        {"strftime_now", detail::value_of(true)}};
+      if (!variables.is_null() && !variables.is_object())
+        throw std::runtime_error("expected an object of variables, such as {\"tools\": [...]}");
       for (const auto& [name, value] : variables.items()) names.try_emplace(name, detail::value_of(value));
       names.try_emplace("tools", detail::value_of(nullptr));
       return detail::TemplateRun(pieces_, std::move(names)).run(true);
