@@ -72,11 +72,11 @@ void add_job_options(CLI::App& app, JobOptions& options) {
          "split the embedding over --tp by rows, by columns, or not at all (features and replicated need "
          "--zero 0, without --sp, --tied and --lora-rank)")
       ->check(CLI::IsMember(std::vector<std::string>(embedding_names.begin(), embedding_names.end())));
-  app.add_option(
-         "--lora-rank", job.lora_rank,
-         "8 or 16: train adapters of this rank, with alpha twice the rank, instead of the model (needs "
-         "--zero 0 and --pp 1, without --sp); 0: train the model")
-      ->check(CLI::NonNegativeNumber);
+  app.add_option("--lora-rank", job.lora_rank,
+                 "train adapters of this rank, with alpha twice the rank, instead of the model (needs --zero "
+                 "0 or 1); 0: "
+                 "train the model")
+      ->check(CLI::Range(0, 1 << 16));
   app.add_option("--optimizer", options.optimizer,
                  "adamw; or muon for the matrices of the layers, scaled so that --rate fits both")
       ->check(CLI::IsMember({"adamw", "muon"}));

@@ -94,8 +94,8 @@ using EmbeddingPlan = sw::PlanWith<
                         std::conditional_t<Columns, sw::ColwiseParallel<Split, sw::output<sw::Replicate>>,
                                            sw::NoParallel>>::type,
     sw::Zero<0, sw::dp>>;
-/// Tensor parallel and frozen, with adapters to be trained.
-template <int Rank>
-using AdaptedPlan = sw::LlamaAdapted<SplitPlan<false>, Rank, 2 * Rank>;
+/// Frozen, with adapters to be trained. The job says their rank.
+template <int ZeroLevel, bool Sequence>
+using AdaptedPlan = sw::LlamaAdapted<TrainPlan<ZeroLevel, Sequence>, 8, 16>;
 
 }  // namespace tools

@@ -40,7 +40,7 @@ struct StepJob {
   EmbeddingStyle embedding = EmbeddingStyle::vocabulary;
   bool muon =
       false;  ///< the optimizer, with AdamW for the table of tokens, the head and the norms; else AdamW
-  int lora_rank = 0;    ///< rank of adapters to train instead of the model; 0: none
+  int lora_rank = 0;    ///< rank of adapters to train instead of the model, with alpha twice that; 0: none
   bool packed = false;  ///< each sequence is a row of documents, which do not see each other
   sw::Index batch = 1;  ///< sequences per step, over all ranks and micro-batches
   sw::Index micro_batches = 1;
@@ -63,6 +63,7 @@ struct StepResult {
 constexpr sw::LlamaConfig model_of(const StepJob& job) {
   sw::LlamaConfig model = job.model;
   if (job.own_context > 0) model.context = job.own_context;
+  model.lora = {job.lora_rank, 2 * job.lora_rank};
   return model;
 }
 
@@ -94,11 +95,12 @@ inline sw::PipelineSchedule schedule_of(const StepJob& job) {
       job.in_flight);
 }
 
-/// The plans in three sets that take about the same time to compile, each in its own translation unit: parameters
-/// and gradients replicated along dp, sharded along dp, and rare options.
-enum class PlanSet : std::uint8_t { zero_0_1, zero_2_3, rare };
+/// The plans in sets, each compiled in its own translation unit: parameters and gradients replicated along dp, sharded
+/// along dp, with adapters, and with other styles of the table of tokens.
+enum class PlanSet : std::uint8_t { zero_0_1, zero_2_3, adapted, embedding };
 constexpr PlanSet set_of(const StepJob& job) {
-  if (job.lora_rank > 0 || job.embedding != EmbeddingStyle::vocabulary) return PlanSet::rare;
+  if (job.lora_rank > 0) return PlanSet::adapted;
+  if (job.embedding != EmbeddingStyle::vocabulary) return PlanSet::embedding;
   return job.zero_level > 1 ? PlanSet::zero_2_3 : PlanSet::zero_0_1;
 }
 
@@ -129,10 +131,7 @@ inline void check_combination(const StepJob& job) {
   }
   if (job.lora_rank > 0) {
     if (job.muon) throw std::invalid_argument("--optimizer muon does not go with --lora-rank");
-    if (!plain) throw std::invalid_argument("--lora-rank goes with --zero 0, and without --sp");
-    if (job.sizes[0] > 1) throw std::invalid_argument("--lora-rank goes with --pp 1");
-    if (job.lora_rank != 8 && job.lora_rank != 16)
-      throw std::invalid_argument("--lora-rank " + std::to_string(job.lora_rank) + ": it is 8 or 16");
+    if (job.zero_level > 1) throw std::invalid_argument("--lora-rank goes with --zero 0 or 1");
   }
 }
 

@@ -23,14 +23,18 @@ struct PlansOf<PlanSet::zero_2_3> {
   using Types = std::tuple<TrainPlan<2, false>, TrainPlan<2, true>, TrainPlan<3, false>, TrainPlan<3, true>>;
 };
 template <>
-struct PlansOf<PlanSet::rare> {
-  using Types = std::tuple<AdaptedPlan<8>, AdaptedPlan<16>, EmbeddingPlan<true>, EmbeddingPlan<false>>;
+struct PlansOf<PlanSet::adapted> {
+  using Types =
+      std::tuple<AdaptedPlan<0, false>, AdaptedPlan<0, true>, AdaptedPlan<1, false>, AdaptedPlan<1, true>>;
+};
+template <>
+struct PlansOf<PlanSet::embedding> {
+  using Types = std::tuple<EmbeddingPlan<true>, EmbeddingPlan<false>>;
 };
 
 /// The position of the job's plan in its set.
 inline std::size_t place_in_set(const StepJob& job) {
-  if (job.lora_rank > 0) return job.lora_rank == 8 ? 0 : 1;
-  if (job.embedding != EmbeddingStyle::vocabulary) return job.embedding == EmbeddingStyle::features ? 2 : 3;
+  if (job.embedding != EmbeddingStyle::vocabulary) return job.embedding == EmbeddingStyle::features ? 0 : 1;
   return 2 * static_cast<std::size_t>(job.zero_level % 2) + (job.sequence_parallel ? 1 : 0);
 }
 

@@ -15,6 +15,8 @@
 
 namespace tools {
 
+inline constexpr bool has_adapters = PlanSet::STEP_SET == PlanSet::adapted;
+
 /// Norms and biases, which do not decay.
 inline bool is_vector(const sw::ParameterInfo& parameter) {
   return parameter.rank == 1 || parameter.name.ends_with(".bias");
@@ -114,9 +116,9 @@ class TrainedLlama final : public TrainedModel {
     return is_first_replica() ? sw::save_llama(mesh_, stages_, folder, {}, special) : 0;
   }
   sw::Index export_adapters(const std::filesystem::path& folder, const std::filesystem::path& base) override {
-    if constexpr (std::is_same_v<Plan, AdaptedPlan<8>> || std::is_same_v<Plan, AdaptedPlan<16>>) {
+    if constexpr (has_adapters) {
       if (!is_first_replica()) return 0;
-      return sw::save_adapters(stages_.front(), folder,
+      return sw::save_adapters(mesh_, stages_, folder,
                                {.name_of = sw::hugging_face_name, .base_model = base.string()});
     } else {
       throw std::logic_error("this model has no adapters");

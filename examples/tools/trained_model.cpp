@@ -29,8 +29,10 @@ std::unique_ptr<TrainedModel> make_trained_model(const Job& mesh, const StepJob&
         return make_trained_model<T, PlanSet::zero_0_1>(mesh, job, settings);
       case PlanSet::zero_2_3:
         return make_trained_model<T, PlanSet::zero_2_3>(mesh, job, settings);
+      case PlanSet::adapted:
+        return make_trained_model<T, PlanSet::adapted>(mesh, job, settings);
       default:
-        return make_trained_model<T, PlanSet::rare>(mesh, job, settings);
+        return make_trained_model<T, PlanSet::embedding>(mesh, job, settings);
     }
   };
   return job.bf16 ? of_type(Eigen::bfloat16()) : of_type(float());

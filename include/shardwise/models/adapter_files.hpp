@@ -45,15 +45,16 @@ struct AdaptedLayer {
 struct CollectAdapted {
   template <class M>
   static constexpr bool wants = requires {
-    M::AdapterOf::alpha;
+    typename M::AdapterOf::Down;
   };
   std::vector<AdaptedLayer> layers;
 
   template <class Layer>
   void operator()(const ParameterPath* path, Layer& layer) {
     auto& adapter = layer.adapter;
-    layers.push_back({path ? path->text() : "", adapter.rank, adapter.alpha, &*adapter.down.cell(),
-                      &*adapter.up.cell(), &*layer.weight.cell(), &layer, [](const void* at) {
+    layers.push_back({path ? path->text() : "", adapter.size().rank, adapter.size().alpha,
+                      &*adapter.down.cell(), &*adapter.up.cell(), &*layer.weight.cell(), &layer,
+                      [](const void* at) {
                         const auto& it = *static_cast<const Layer*>(at);
                         return AnyTensor(it.adapter.merged_with(it.weight));
                       }});
@@ -74,7 +75,7 @@ struct AdaptersOf {
   int rank = 0, alpha = 0;
 };
 
-/// Throws `std::invalid_argument` if there are no adapters, or if they differ in rank or alpha.
+/// Throws `std::invalid_argument` if adapters differ in rank or alpha.
 inline AdaptersOf alike(const std::vector<AdaptedLayer>& layers) {
   AdaptersOf all;
   for (const AdaptedLayer& layer : layers) {
@@ -89,13 +90,17 @@ inline AdaptersOf alike(const std::vector<AdaptedLayer>& layers) {
     all.parameters.push_back({layer.path + ".lora_A.weight", layer.down});
     all.parameters.push_back({layer.path + ".lora_B.weight", layer.up});
   }
-  if (all.layers.empty()) throw std::invalid_argument("no layer of the module has an adapter");
   return all;
 }
+inline AdaptersOf some(AdaptersOf adapters) {
+  if (adapters.layers.empty()) throw std::invalid_argument("no layer of the module has an adapter");
+  return adapters;
+}
 
+/// Throws `std::invalid_argument` if there are no adapters, or if they differ.
 template <class Module>
 AdaptersOf adapters_of(Module& module) {
-  return alike(adapted_layers(module));
+  return some(alike(adapted_layers(module)));
 }
 
 /// The parameters of a module except those of adapters.
@@ -140,8 +145,33 @@ std::function<std::string(std::string_view)> adapter_name(const Name& name_of) {
   return [name_of](std::string_view path) { return "base_model.model." + renamed(name_of, path); };
 }
 
-std::string adapter_config_text(const AdaptersOf& adapters, const std::vector<NamedParameter>& given,
+/// `given`: the names of the other parameters.
+std::string adapter_config_text(const AdaptersOf& adapters, const std::vector<std::string>& given,
                                 const AdapterOptions& options);
+
+/// Adds the names and sizes of all ranks, each of which has some stages. Collective.
+void gather_adapters(const Communicator& ranks, AdaptersOf& adapters, std::vector<std::string>& given);
+
+template <class Module>
+Index save_adapters(const Communicator& ranks, Module& module, AdaptersOf adapters, const Path& folder,
+                    const AdapterOptions& options, Writers writers) {
+  std::vector<std::string> given;
+  for (const NamedParameter& parameter : given_parameters_of(module)) given.push_back(parameter.name);
+  const std::vector<NamedParameter> own = adapters.parameters;
+  if (writers == Writers::each_its_part) gather_adapters(ranks, adapters, given);
+  const auto name_of = adapter_name(options.name_of);
+  return write_together(
+      ranks, "save_adapters", folder / adapter_weights_name, {.type = options.type},
+      [&](auto& list) {
+        for (const NamedParameter& parameter : own) {
+          list.push_back(written(name_of(parameter.name), parameter));
+          const bool down = parameter.name.ends_with(".lora_A.weight");
+          const Index rank = adapters.rank, others = elements(parameter.cell->stored.shape) / rank;
+          list.back().shape = down ? std::vector{rank, others} : std::vector{others, rank};
+        }
+      },
+      {adapter_config_text(adapters, given, options), adapter_config_name}, writers);
+}
 
 /// Throws `std::runtime_error` unless a file's adapters match these and it uses only plain LoRA. PEFT writes all of
 /// its keys; an unknown key is accepted if its value is null, false or empty.
@@ -151,25 +181,20 @@ void check_adapter_config(const Path& path, const AdaptersOf& adapters);
 
 /// Writes adapter_config.json and adapter_model.safetensors to a folder, which is created if necessary, as
 /// `write_tensors` does. Throws `std::invalid_argument` if there are no adapters, or if they differ. Collective
-/// over the module's mesh. (Save the stages of a pipeline merged.)
+/// over the module's mesh.
 template <class Module>
   requires(!DividedModule<Module>)
 Index save_adapters(Module& module, const std::filesystem::path& folder, const AdapterOptions& options = {}) {
   const detail::AdaptersOf adapters = detail::adapters_of(module);
-  const auto given = detail::given_parameters_of(module);
-  const auto name_of = detail::adapter_name(options.name_of);
-  return detail::write_together(
-      detail::ranks_of_parameters(adapters.parameters), "save_adapters",
-      folder / detail::adapter_weights_name, {.type = options.type},
-      [&](auto& list) {
-        for (const detail::NamedParameter& parameter : adapters.parameters) {
-          list.push_back(detail::written(name_of(parameter.name), parameter));
-          const bool down = parameter.name.ends_with(".lora_A.weight");
-          const Index rank = adapters.rank, others = elements(parameter.cell->stored.shape) / rank;
-          list.back().shape = down ? std::vector{rank, others} : std::vector{others, rank};
-        }
-      },
-      {detail::adapter_config_text(adapters, given, options), detail::adapter_config_name});
+  return detail::save_adapters(detail::ranks_of_parameters(adapters.parameters), module, adapters, folder,
+                               options, detail::Writers::all_alike);
+}
+/// The same for a pipeline: each rank saves the adapters of its stages. Collective over the job.
+template <class Job, DividedModule Stages>
+Index save_adapters(const Job& job, Stages& stages, const std::filesystem::path& folder,
+                    const AdapterOptions& options = {}) {
+  return detail::save_adapters(job.communicator(), stages, detail::alike(detail::adapted_layers(stages)),
+                               folder, options, detail::Writers::each_its_part);
 }
 
 /// Loads the adapters of a module from such a folder. Everything is checked first: rank and alpha and, as in
@@ -193,14 +218,36 @@ Index load_adapters(Module& module, const std::filesystem::path& folder, const A
 namespace shardwise {
 namespace detail {
 
+SHARDWISE_INLINE void gather_adapters(const Communicator& ranks, AdaptersOf& adapters,
+                                      std::vector<std::string>& given) {
+  const std::string mine = Json{adapters.rank, adapters.alpha, adapters.layers, given}.dump() + '\n';
+  const std::string all = gather_texts(ranks, mine);
+  const auto add = [](std::vector<std::string>& names, const Json& more) {
+    for (const std::string name : more) {
+      if (std::ranges::find(names, name) == names.end()) names.push_back(name);
+    }
+  };
+  adapters.layers.clear();  // to be in the order of ranks
+  given.clear();
+  for (std::string_view rest = all; !rest.empty();) {
+    const Json line = json_of(take_part(rest, '\n'));
+    if (line[2].empty()) continue;  // stages without a layer
+    add(adapters.layers, line[2]);
+    add(given, line[3]);
+    adapters.rank = line[0];
+    adapters.alpha = line[1];
+  }
+  adapters = some(std::move(adapters));
+}
+
 SHARDWISE_INLINE std::string adapter_config_text(const AdaptersOf& adapters,
-                                                 const std::vector<NamedParameter>& given,
+                                                 const std::vector<std::string>& given,
                                                  const AdapterOptions& options) {
   constexpr std::string_view weight = ".weight";
   std::vector<std::string> adapted, others;
   for (const std::string& layer : adapters.layers) adapted.push_back(renamed(options.name_of, layer));
-  for (const NamedParameter& parameter : given) {
-    std::string name = renamed(options.name_of, parameter.name);
+  for (const std::string& path : given) {
+    std::string name = renamed(options.name_of, path);
     if (!name.ends_with(weight)) continue;
     name.resize(name.size() - weight.size());
     if (std::ranges::find(adapted, name) == adapted.end()) others.push_back(std::move(name));

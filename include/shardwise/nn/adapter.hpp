@@ -40,14 +40,18 @@ class Adapter {
                                                                            {Out, X::rank - Out}, false))>;
 
  public:
-  static constexpr int rank = Low::rank, alpha = Low::alpha;
   using Down =
       tensor_with<typename W::Element, 1 + in_dims, MeshType, packed(down_beside(W::layout, reduced))>;
   using Up = tensor_with<typename W::Element, OutDims + 1, MeshType, packed(up_beside(W::layout, reduced))>;
 
-  constexpr Adapter(const MeshType& mesh, const Shape<in_dims>& in, const Shape<OutDims>& out)
-      : down(mesh, joined(Shape<1>{rank}, in), Init::fan_in(shardwise::elements(in))),
-        up(mesh, joined(out, Shape<1>{rank}), Init::constant(0)) {}
+  /// Throws `std::invalid_argument` if the size is negative, or has no alpha.
+  constexpr Adapter(const MeshType& mesh, const Shape<in_dims>& in, const Shape<OutDims>& out,
+                    const LoraSize& size = {})
+      : size_(size.rank == 0 ? LoraSize{Low::rank, Low::alpha} : checked(size)),
+        down(mesh, joined(Shape<1>{size_.rank}, in), Init::fan_in(shardwise::elements(in))),
+        up(mesh, joined(out, Shape<1>{size_.rank}), Init::constant(0)) {}
+
+  constexpr const LoraSize& size() const { return size_; }
 
   /// The term that the adapter adds to the layer's product.
   constexpr auto operator()(const Operand auto& x) const {
@@ -73,23 +77,31 @@ class Adapter {
     const Index rows = block.extent(0, OutDims), columns = block.extent(OutDims, W::rank);
     using kernel::Transpose;
     if (rows > 0 && columns > 0) {
-      kernel::gemm(Transpose::no, Transpose::no, rows, columns, Index{rank}, b.data(), Index{rank}, a.data(),
-                   columns, block.data, columns, true);
+      const Index rank = size_.rank;
+      kernel::gemm(Transpose::no, Transpose::no, rows, columns, rank, b.data(), rank, a.data(), columns,
+                   block.data, columns, true);
     }
     return sum;
   }
 
+ private:
+  static constexpr const LoraSize& checked(const LoraSize& size) {
+    if (size.rank < 1 || size.alpha < 1) {
+      detail::fail(
+          {"Lora: an adapter of rank ", size.rank, " and alpha ", size.alpha, "; both must be 1 or more"});
+    }
+    return size;
+  }
+  constexpr auto scaled(const Operand auto& x) const {
+    if (size_.alpha == size_.rank) return x;
+    return scale(x, static_cast<double>(size_.alpha) / size_.rank);
+  }
+
+  LoraSize size_;  // first, because the others are made from it
+
+ public:
   Trained<Down, 1> down;
   Trained<Up, OutDims> up;
-
- private:
-  static constexpr auto scaled(Operand auto x) {
-    if constexpr (alpha == rank) {
-      return x;
-    } else {
-      return scale(x, static_cast<double>(alpha) / rank);
-    }
-  }
 };
 
 }  // namespace shardwise

@@ -29,7 +29,7 @@ class Linear : public Module<Linear<MeshType, Style, T, OutDims, InDims, HasBias
     constexpr NoBias(const MeshType&, const Shape<OutDims>&, Init) {}
   };
   struct NoAdapter {
-    constexpr NoAdapter(const MeshType&, const Shape<InDims>&, const Shape<OutDims>&) {}
+    constexpr NoAdapter(const MeshType&, const Shape<InDims>&, const Shape<OutDims>&, const LoraSize&) {}
   };
 
  public:
@@ -46,12 +46,12 @@ class Linear : public Module<Linear<MeshType, Style, T, OutDims, InDims, HasBias
   /// PyTorch's do, or as `init` says.
   constexpr Linear(const MeshType& mesh, const Shape<InDims>& in, const Shape<OutDims>& out,
                    Init init) requires WellFormed<Problem> : Linear(mesh, in, out, init, init) {}
-  /// The bias begins as `bias_init` says; without one, the layer has no b.
+  /// The bias begins as `bias_init` says; without one, the layer has no b. `lora`: of the adapter, if the style has one.
   constexpr Linear(const MeshType& mesh, const Shape<InDims>& in, const Shape<OutDims>& out, Init init,
-                   std::optional<Init> bias_init) requires WellFormed<Problem>
+                   std::optional<Init> bias_init, const LoraSize& lora = {}) requires WellFormed<Problem>
       : weight(mesh, joined(out, in), init),
         bias(mesh, bias_init ? out : Shape<OutDims>{}, bias_init.value_or(init)),
-        adapter(mesh, in, out),
+        adapter(mesh, in, out, lora),
         has_bias_(HasBias&& bias_init) {}
   constexpr Linear(const MeshType& mesh, const Shape<InDims>& in,
                    const Shape<OutDims>& out) requires WellFormed<Problem>

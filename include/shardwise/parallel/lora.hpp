@@ -23,6 +23,11 @@ struct LowRank {
   static constexpr bool suits(ModuleKind kind) { return kind == ModuleKind::linear; }
 };
 
+/// The rank and alpha of an adapter that is not as its style says; a rank of 0: as its style says.
+struct LoraSize {
+  int rank = 0, alpha = 0;
+};
+
 template <class Style, int Rank, int Alpha = Rank>
 using Lora = typename detail::StyleAnd<Style, LowRank<Rank, Alpha>>::type;
 

@@ -7,6 +7,7 @@
 /// Llama.
 
 #include <shardwise/ops/rope.hpp>
+#include <shardwise/parallel/lora.hpp>
 
 namespace shardwise {
 
@@ -76,6 +77,9 @@ struct LlamaConfig {
   constexpr double message_in_layers() const {
     return (4 * real(features) / 37.5e6) / (6 * layer_work() / 100e9);
   }
+
+  /// Of the adapters of a plan that has them, instead of the plan's. It is not part of config.json.
+  LoraSize lora{};
 
   /// Returns itself. Throws `std::invalid_argument` for an invalid model, or one with more bytes than an `Index`
   /// can count.

@@ -74,7 +74,8 @@ class LlamaAttention : public Module<LlamaAttention<MeshType, PlanType, T>> {
       : wq(projection<"wq">(mesh, config, config.heads)),
         wk(projection<"wk">(mesh, config, config.kv_heads)),
         wv(projection<"wv">(mesh, config, config.kv_heads)),
-        wo(mesh, {config.heads, config.head_size()}, {config.features}, Init::normal(config.deviation)),
+        wo(mesh, {config.heads, config.head_size()}, {config.features}, Init::normal(config.deviation), {},
+           config.lora),
         rope_{.theta = config.theta, .scaling = config.scaling},
         sight_{.window = config.window, .scale = config.score_scale(), .softcap = config.attention_softcap} {
     if (config.head_norms) {
@@ -130,7 +131,7 @@ class LlamaAttention : public Module<LlamaAttention<MeshType, PlanType, T>> {
   static constexpr Projection<Name> projection(const MeshType& mesh, const LlamaConfig& config, Index heads) {
     return Projection<Name>(mesh, {config.features}, {heads, config.head_size()},
                             Init::normal(config.deviation),
-                            config.qkv_bias ? std::optional(Init::constant(0)) : std::nullopt);
+                            config.qkv_bias ? std::optional(Init::constant(0)) : std::nullopt, config.lora);
   }
 
   RopeOptions rope_;
@@ -145,9 +146,9 @@ class LlamaMlp : public Module<LlamaMlp<MeshType, PlanType, T>> {
   using Layer = Linear<MeshType, style_of<PlanType, Name>, T, 1, 1, false>;
 
   constexpr LlamaMlp(const MeshType& mesh, const LlamaConfig& config)
-      : gate(mesh, {config.features}, {config.hidden}, Init::normal(config.deviation)),
-        up(mesh, {config.features}, {config.hidden}, Init::normal(config.deviation)),
-        down(mesh, {config.hidden}, {config.features}, Init::normal(config.deviation)),
+      : gate(mesh, {config.features}, {config.hidden}, Init::normal(config.deviation), {}, config.lora),
+        up(mesh, {config.features}, {config.hidden}, Init::normal(config.deviation), {}, config.lora),
+        down(mesh, {config.hidden}, {config.features}, Init::normal(config.deviation), {}, config.lora),
         gelu_(config.gelu) {}
 
   /// x and the result: [r…, features].
