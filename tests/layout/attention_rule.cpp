@@ -24,7 +24,7 @@ struct GroupedAttention {
   static constexpr Signature signature = Signature::of("bshd", "btgd", "btgd", "bshd");
   template <class T>
   static constexpr void run(const Inputs<T>& in, Tiny<T>& y) {
-    const auto& [q, k, v, unused] = in;
+    const auto& [q, k, v, unused, none] = in;
     for (Index b = 0; b < y.size(0); ++b) {
       for (Index h = 0; h < y.size(2); ++h) {
         const Index g = (q.begin[2] + h) / 2 - k.begin[2];
@@ -41,7 +41,7 @@ struct GroupedAttention {
   /// Σ_t (q · k_t)² v_t times the sum of the weights.
   template <class T>
   static constexpr T attend(const Inputs<T>& in, Index b, Index s, Index h, Index g, Index at) {
-    const auto& [q, k, v, unused] = in;
+    const auto& [q, k, v, unused, none] = in;
     T total{}, sum{};
     for (Index t = 0; t < k.size(1) && t <= q.begin[1] + s; ++t) {
       T product{};

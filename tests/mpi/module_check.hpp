@@ -88,6 +88,7 @@ class RoundTrip {
       *found_ = {{"result", detail::AnyTensor(y.value())}};
       if constexpr (OperandTraits<decltype(x)>::tracked) found_->emplace("input", x.gradient());
       for (const auto& [path, cell] : detail::named_parameters_of(module)) {
+        if (cell->layouts.frozen) continue;
         found_->insert_or_assign(path, cell->stored.with(cell->layouts.pending, cell->pending->sum()));
       }
     }

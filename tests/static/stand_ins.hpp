@@ -23,7 +23,7 @@ struct Matmul : Complete {
   static constexpr Signature signature = Signature::of("rk", "ok", "ro").linear_in_each();
   template <class T>
   static constexpr void run(const Inputs<T>& in, Tiny<T>& y) {
-    const auto& [x, w, unused, none] = in;
+    const auto& [x, w, unused, none, neither] = in;
     for (Index r = 0; r < y.size(0); ++r) {
       for (Index o = 0; o < y.size(1); ++o) {
         for (Index k = 0; k < x.size(1); ++k) y(r, o) += x(r, k) * w(o, k);
@@ -236,7 +236,7 @@ struct Attention {
  private:
   template <class T>
   static constexpr void attend(const Inputs<T>& in, Index b, Index s, Index h, Tiny<T>& y) {
-    const auto& [q, k, v, unused] = in;
+    const auto& [q, k, v, unused, none] = in;
     T total{};
     for (Index t = 0; t < k.size(1) && t <= q.begin[1] + s; ++t) {
       T product{};

@@ -38,6 +38,11 @@ struct cp {
   static constexpr bool data = true;
   static constexpr bool sequence = true;
 };
+/// Expert parallelism: ranks along it have other samples, and other experts (see nn/mixture_of_experts.hpp).
+struct ep {
+  static constexpr const char* name = "ep";
+  static constexpr bool data = true;
+};
 /// Pipeline parallelism: ranks along it hold different layers.
 struct pp {
   static constexpr const char* name = "pp";

@@ -22,7 +22,7 @@
 
 namespace shardwise {
 
-inline constexpr int max_operands = 4;
+inline constexpr int max_operands = 5;
 
 /// The index letters of one tensor, outermost dimension first.
 struct Indices {

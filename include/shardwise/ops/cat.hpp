@@ -90,9 +90,8 @@ namespace detail {
 template <int Dim, bool Stack, class... X>
 struct CatResult : ResultOfOperands<CatOp<Dim, Stack>, X...> {};
 template <int Dim, bool Stack, class... X>
-  requires((Operand<X> || ...) && sizeof...(X) > max_operands)
+  requires((Operand<X> || ...) && sizeof...(X) > 4)
 struct CatResult<Dim, Stack, X...> : Refused<Reason::more_operands_than_four> {
-  static_assert(max_operands == 4);
 };
 template <int Dim, bool Stack, class... X>
   requires(!(Operand<X> || ...))
@@ -102,7 +101,7 @@ using cat_result = typename CatResult<Dim, Stack, X...>::type;
 
 }  // namespace detail
 
-/// One to `max_operands` tensors of one rank, one after the other along dimension `Dim`, which may count from the end.
+/// One to four tensors of one rank, one after the other along dimension `Dim`, which may count from the end.
 /// Throws `std::invalid_argument` if they differ in the extent of another dimension.
 template <int Dim, Operand... X, WellFormed Result = detail::cat_result<Dim, false, X...>>
 constexpr auto cat(const X&... x) {
@@ -111,7 +110,7 @@ constexpr auto cat(const X&... x) {
 template <int Dim, class... X, IllFormed Why = detail::cat_result<Dim, false, X...>>
 Why cat(const X&...);  // see Why
 
-/// One to `max_operands` tensors of one shape, as the indices of a new dimension `Dim` of the result; -1 is its last.
+/// One to four tensors of one shape, as the indices of a new dimension `Dim` of the result; -1 is its last.
 /// Throws `std::invalid_argument` if the shapes differ.
 template <int Dim, Operand... X, WellFormed Result = detail::cat_result<Dim, true, X...>>
 constexpr auto stack(const X&... x) {

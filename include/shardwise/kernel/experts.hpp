@@ -1,0 +1,209 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Experts: for each token the weighted sum of a few gated MLPs, each a matrix product over the tokens that chose it; and
+/// `top_k`, which chooses. A slot is a pair of a token and one of its choices, number token · k + choice.
+
+#include <shardwise/base/bodies.hpp>
+#include <shardwise/kernel/activations.hpp>
+#include <shardwise/kernel/arithmetic.hpp>
+#include <shardwise/kernel/gemm.hpp>
+#include <shardwise/kernel/sums.hpp>
+
+namespace shardwise::kernel {
+
+/// The extents of a block of experts. This process has the experts [first, first + experts) of all.
+struct ExpertExtents {
+  Index tokens, choices, first, experts, features, hidden, out;
+};
+
+namespace detail {
+
+/// Some slots of one expert.
+struct SlotsOfExpert {
+  Index expert;
+  Index row;           ///< the number of slots before them, by expert
+  const Index* slots;  ///< in their order
+  Index count;
+  bool first;  ///< of their expert
+};
+
+/// The slots of each own expert: a counting sort.
+class SlotsByExpert {
+ public:
+  template <class Id>
+  SlotsByExpert(const ExpertExtents& s, const Id* ids) : experts_(s.experts) {
+    struct Begins;
+    struct Order;
+    const Index slots = s.tokens * s.choices;
+    begin_ = scratch<Begins, Index>(s.experts + 2);
+    order_ = scratch<Order, Index>(slots);
+    std::fill_n(begin_, s.experts + 2, 0);
+    const auto each = [&](auto f) {
+      for (Index slot = 0; slot < slots; ++slot) {
+        const Index expert = static_cast<Index>(ids[slot]) - s.first;
+        if (expert >= 0 && expert < s.experts) f(expert, slot);
+      }
+    };
+    each([&](Index expert, Index) { ++begin_[expert + 2]; });
+    for (Index i = 2; i < s.experts + 2; ++i) begin_[i] += begin_[i - 1];
+    each([&](Index expert, Index slot) { order_[begin_[expert + 1]++] = slot; });
+  }
+
+  /// Calls f(SlotsOfExpert) until all own slots had their turn, expert by expert. One without slots has its turn, too.
+  template <class F>
+  void for_each(F f) const {
+    constexpr Index most = 512;  // bounds the working memory
+    for (Index e = 0; e < experts_; ++e) {
+      Index row = begin_[e];
+      do {
+        const Index count = std::min(most, begin_[e + 1] - row);
+        f(SlotsOfExpert{e, row, order_ + row, count, row == begin_[e]});
+        row += count;
+      } while (row < begin_[e + 1]);
+    }
+  }
+
+ private:
+  Index experts_;
+  Index *begin_, *order_;
+};
+
+/// Sums of rows in the compute type; `finish` rounds each once.
+template <class T>
+class RowSums {
+ public:
+  using C = compute_t<T>;
+
+  RowSums(Index rows, Index dim, T* to, bool accumulate) : count_(rows * dim), dim_(dim), to_(to) {
+    if constexpr (std::is_same_v<T, C>) {
+      sum_ = to;
+    } else {
+      sum_ = scratch<RowSums, C>(count_);
+      if (accumulate) convert(count_, to, sum_);
+    }
+    if (!accumulate) fill<C>(count_, 0, sum_);
+  }
+  void add(Index row, const C* x) { accumulate(dim_, x, sum_ + row * dim_); }
+  void finish() {
+    if constexpr (!std::is_same_v<T, C>) convert(count_, sum_, to_);
+  }
+
+ private:
+  Index count_, dim_;
+  T* to_;
+  C* sum_;
+};
+
+struct ExpertRows;
+struct ExpertProjected;
+struct ExpertHidden;
+struct ExpertResult;
+
+/// The rows of x that belong to slots.
+template <class Purpose, class T>
+T* gather_rows(const SlotsOfExpert& of, Index choices, Index dim, const T* x) {
+  T* const rows = scratch<Purpose, T>(of.count * dim);
+  for (Index i = 0; i < of.count; ++i) copy(dim, x + of.slots[i] / choices * dim, rows + i * dim);
+  return rows;
+}
+
+}  // namespace detail
+
+/// y[t] = Σ_j weights[t, j] · down[e] · (silu(gate[e] · x[t]) ∘ (up[e] · x[t])), e = ids[t, j], over own experts, in the
+/// order of e. x: [tokens, features]; ids, weights: [tokens, choices]; gate_up: [experts, 2, hidden, features]; down:
+/// [experts, out, hidden]. `projected`, unless null, gets gate · x and up · x of the own slots: [slots, 2, hidden].
+template <class T, class Id>
+void experts(const ExpertExtents& s, const T* x, const Id* ids, const T* weights, const T* gate_up,
+             const T* down, T* projected, T* y) {
+  const Index wide = 2 * s.hidden;
+  detail::RowSums<T> sums(s.tokens, s.out, y, false);
+  detail::SlotsByExpert(s, ids).for_each([&](const detail::SlotsOfExpert& of) {
+    const T* const rows = detail::gather_rows<detail::ExpertRows>(of, s.choices, s.features, x);
+    T* const both =
+        projected ? projected + of.row * wide : scratch<detail::ExpertProjected, T>(of.count * wide);
+    T* const hidden = scratch<detail::ExpertHidden, T>(of.count * s.hidden);
+    auto* const result = scratch<detail::ExpertResult, compute_t<T>>(of.count * s.out);
+    gemm(Transpose::no, Transpose::yes, of.count, wide, s.features, rows, s.features,
+         gate_up + of.expert * wide * s.features, s.features, both, wide, false);
+    for (Index i = 0; i < of.count; ++i) {
+      T* const h = hidden + i * s.hidden;
+      swiglu(s.hidden, both + i * wide, both + i * wide + s.hidden, h);
+      scale(s.hidden, widen(weights[of.slots[i]]), h, h);
+    }
+    gemm(Transpose::no, Transpose::yes, of.count, s.out, s.hidden, hidden, s.hidden,
+         down + of.expert * s.out * s.hidden, s.hidden, result, s.out, false);
+    for (Index i = 0; i < of.count; ++i) sums.add(of.slots[i] / s.choices, result + i * s.out);
+  });
+  sums.finish();
+}
+SHARDWISE_COMPILE(experts<float, std::int64_t>)
+
+/// A gradient that is overwritten, or added to; null if it is not wanted.
+template <class T>
+struct GradientTo {
+  T* data;
+  bool accumulate;
+};
+
+/// The gradients of `experts`. If `projected` is null, it is computed again. An expert without tokens has the gradient 0.
+template <class T, class Id>
+void experts_backward(const ExpertExtents& s, const T* x, const Id* ids, const T* weights, const T* gate_up,
+                      const T* down, const T* projected, const T* dy, GradientTo<T> dx,
+                      GradientTo<T> dweights, GradientTo<T> dgate_up, GradientTo<T> ddown) {
+  struct GradientRows;
+  struct GradientHidden;
+  struct GradientProjected;
+  const Index wide = 2 * s.hidden;
+  if (dweights.data && !dweights.accumulate) fill<T>(s.tokens * s.choices, 0, dweights.data);
+  detail::RowSums<T> sums(dx.data ? s.tokens : 0, s.features, dx.data, dx.accumulate);
+  detail::SlotsByExpert(s, ids).for_each([&](const detail::SlotsOfExpert& of) {
+    const T *const gate_up_here = gate_up + of.expert * wide * s.features,
+                   *const down_here = down + of.expert * s.out * s.hidden;
+    const T* const rows = detail::gather_rows<detail::ExpertRows>(of, s.choices, s.features, x);
+    const T* const dy_rows = detail::gather_rows<GradientRows>(of, s.choices, s.out, dy);
+    const T* both = projected ? projected + of.row * wide : nullptr;
+    if (!projected) {
+      T* const again = scratch<detail::ExpertProjected, T>(of.count * wide);
+      gemm(Transpose::no, Transpose::yes, of.count, wide, s.features, rows, s.features, gate_up_here,
+           s.features, again, wide, false);
+      both = again;
+    }
+    T *const hidden = scratch<detail::ExpertHidden, T>(of.count * s.hidden),
+             *const dhidden = scratch<GradientHidden, T>(of.count * s.hidden),
+             *const dboth = scratch<GradientProjected, T>(of.count * wide);
+    gemm(Transpose::no, Transpose::no, of.count, s.hidden, s.out, dy_rows, s.out, down_here, s.hidden,
+         dhidden, s.hidden, false);
+    for (Index i = 0; i < of.count; ++i) {
+      const T *const gate = both + i * wide, *const up = gate + s.hidden;
+      T *const h = hidden + i * s.hidden, *const dh = dhidden + i * s.hidden;
+      const auto weight = widen(weights[of.slots[i]]);
+      swiglu(s.hidden, gate, up, h);
+      if (dweights.data) {
+        T& to = dweights.data[of.slots[i]];
+        to = narrow<T>(widen(to) + static_cast<compute_t<T>>(dot(s.hidden, h, dh)));
+      }
+      scale(s.hidden, weight, h, h);
+      scale(s.hidden, weight, dh, dh);
+      swiglu_backward(s.hidden, gate, up, dh, dboth + i * wide, dboth + i * wide + s.hidden);
+    }
+    const auto weight_gradient = [&](Index m, Index n, const T* left, const T* right, GradientTo<T> to) {
+      if (!to.data) return;
+      gemm(Transpose::yes, Transpose::no, m, n, of.count, left, m, right, n, to.data + of.expert * m * n, n,
+           to.accumulate || !of.first);
+    };
+    weight_gradient(s.out, s.hidden, dy_rows, hidden, ddown);
+    weight_gradient(wide, s.features, dboth, rows, dgate_up);
+    if (!dx.data) return;
+    auto* const dx_rows = scratch<detail::ExpertResult, compute_t<T>>(of.count * s.features);
+    gemm(Transpose::no, Transpose::no, of.count, s.features, wide, dboth, wide, gate_up_here, s.features,
+         dx_rows, s.features, false);
+    for (Index i = 0; i < of.count; ++i) sums.add(of.slots[i] / s.choices, dx_rows + i * s.features);
+  });
+  if (dx.data) sums.finish();
+}
+SHARDWISE_COMPILE(experts_backward<float, std::int64_t>)
+
+}  // namespace shardwise::kernel

@@ -1,0 +1,159 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// `MixtureOfExperts`: a router, gated MLPs of which each token uses a few, and one that every token uses, if wanted.
+///
+/// ```
+/// MixtureOfExperts<Mesh<dp, ep>, ExpertParallel<ep>> moe(mesh, 512, {.experts = 64, .hidden = 128, .routing = {.k = 8}});
+/// auto y = moe(x);   // one all-gather and one reduce-scatter over ep, forward and backward
+/// ```
+/// Along the axes that the style names, all ranks route all of their tokens, and compute terms of the results. No token is
+/// dropped, and what is communicated does not depend on the choices.
+///
+/// A model adds the losses of a routing to its own loss, so they count once, whatever is computed again or elsewhere:
+///
+/// ```
+/// auto in = moe.take(x);
+/// auto routing = moe.route(in);
+/// auto y = moe.mix(in, routing, x);   // = moe(x)
+/// auto loss = … + 0.01 * balance_loss(routing);
+/// ```
+
+#include <optional>
+
+#include <shardwise/module/module.hpp>
+#include <shardwise/nn/routing.hpp>
+#include <shardwise/ops/experts.hpp>
+#include <shardwise/ops/linear.hpp>
+#include <shardwise/ops/swiglu.hpp>
+#include <shardwise/parallel/style_problem.hpp>
+
+namespace shardwise {
+
+/// Splits the experts: each rank computes the terms of its own.
+template <StyleAxes Axes, CommunicationOption... Option>
+struct ExpertParallel : detail::StyleOptions<detail::NaturalOutput, detail::CommunicateAsStored, Option...> {
+  using NamedAxes = typename detail::AxesNamed<Axes>::type;
+  static constexpr bool suits(ModuleKind kind) { return kind == ModuleKind::experts; }
+  static constexpr Placement input(Placement, int) { return reduced; }
+  static constexpr Placement weight(int, int) { return shard(0); }
+  static constexpr Placement bias() { return reduced; }
+};
+
+/// Splits the hidden features of every expert.
+template <StyleAxes Axes, CommunicationOption... Option>
+struct ExpertTensorParallel : ExpertParallel<Axes, Option...> {
+  static constexpr Placement weight(int, int) { return shard(2); }  // of [e, 2, f, h] and of [e, o, f]
+};
+
+struct MixtureOptions {
+  Index experts;
+  Index hidden;  ///< features of each
+  RoutingOptions routing{};
+  Index shared_hidden = 0;  ///< hidden features of an MLP for all tokens; 0: there is none
+  bool bias = false;        ///< whether a bias, which is not trained by gradients, takes part in the choice
+};
+
+template <class MeshType, ParallelStyle Style = NoParallel, class T = float>
+class MixtureOfExperts : public Module<MixtureOfExperts<MeshType, Style, T>> {
+  static constexpr Layout weights = detail::weight_layout<Style, MeshType>(2, 3),
+                          down_weights = detail::weight_layout<Style, MeshType>(1, 2),
+                          router_weights = detail::bias_layout<Style, MeshType>();
+  /// The shared MLP splits its hidden features, dimension `dim`, where the experts are split.
+  static constexpr Layout shared_weights(int dim) {
+    return Layout::by_axis(MeshType::axes, [=](int axis) {
+      return weights[axis].is_shard() ? shard(dim) : weights[axis];
+    });
+  }
+  /// A parameter with output features in dimension `Out` and input features in dimension `In`.
+  template <PackedLayout L, int Rank, int Out, int In>
+  using Weight = Parameter<tensor_with<T, Rank, MeshType, L>,
+                           packed(detail::sharding_of<Style, MeshType>(
+                               tensor_with<T, Rank, MeshType, L>::layout, {Out, 1}, {In, 1}))>;
+
+ public:
+  using Problem = detail::style_problem<MeshType, ModuleKind::experts, Style>;
+  using Communication = typename detail::CommunicationOf<Style>::type;
+
+  /// gate, up: [hidden, features]; down: [features, hidden].
+  struct Shared {
+    Weight<packed(shared_weights(0)), 2, 0, 1> gate, up;
+    Weight<packed(shared_weights(1)), 2, 0, 1> down;
+
+    constexpr void visit(auto&& f) {
+      f("gate", gate);
+      f("up", up);
+      f("down", down);
+    }
+  };
+
+  constexpr MixtureOfExperts(const MeshType& mesh, Index features,
+                             const MixtureOptions& options) requires WellFormed<Problem>
+      : router(mesh, {options.experts, features}, Init::fan_in(features)),
+        gate_up(mesh, {options.experts, 2, options.hidden, features}, Init::fan_in(features)),
+        down(mesh, {options.experts, features, options.hidden}, Init::fan_in(options.hidden)),
+        routing_(options.routing) {
+    if (options.bias) bias.emplace(mesh, Shape<1>{options.experts}, Init::constant(0));
+    if (const Index hidden = options.shared_hidden; hidden > 0) {
+      const Init init = Init::fan_in(features);
+      shared.emplace(Shared{{mesh, {hidden, features}, init},
+                            {mesh, {hidden, features}, init},
+                            {mesh, {features, hidden}, Init::fan_in(hidden)}});
+    }
+  }
+  template <IllFormed Why = Problem>
+  MixtureOfExperts(const MeshType&, Index, const MixtureOptions&) = delete;  // see Why
+
+  /// x: [t…, features]; the result has its shape and, where the style names axes, its layout.
+  constexpr auto forward(const Operand auto& x) const {
+    const auto in = take(x);
+    return mix(in, route(in), x);
+  }
+
+  /// The tokens in the layout in which the experts need them.
+  static constexpr auto take(const Operand auto& x) { return detail::take<Style, 1>(x); }
+  /// The routing of `in`, what `take` returned. See nn/routing.hpp.
+  constexpr auto route(const Operand auto& in) const {
+    const auto logits = linear<1>(in, router);
+    if (bias) return shardwise::route(logits, routing_, *bias);
+    return shardwise::route(logits, routing_);
+  }
+  /// The results of the experts for `in`, in the layout of `x`.
+  template <Operand X>
+  constexpr auto mix(const Operand auto& in, const auto& routing, const X&) const {
+    auto y = experts(in, routing.ids, routing.weights, gate_up, down);
+    if (shared) y = add(y, linear<1>(swiglu(linear<1>(in, shared->gate), linear<1>(in, shared->up)), shared->down));
+    using Y = tensor_of<decltype(y)>;
+    if constexpr (IllFormed<Y>) {
+      return y;
+    } else {
+      constexpr Layout wanted = Layout::by_axis(MeshType::axes, [](int axis) {
+        return Y::layout[axis].is_partial() ? tensor_of<X>::layout[axis] : Y::layout[axis];
+      });
+      return redistribute_to<detail::redistributed_by<Style, packed(wanted), decltype(y)>>(std::move(y),
+                                                                                         Communication::types());
+    }
+  }
+
+  constexpr void visit(auto&& f) {
+    f("router", router);
+    if (bias) f("bias", *bias);
+    f("gate_up", gate_up);
+    f("down", down);
+    if (shared) f("shared", *shared);
+  }
+
+  Weight<packed(router_weights), 2, 0, 1> router;  ///< [experts, features]
+  std::optional<Parameter<tensor_with<T, 1, MeshType, packed(router_weights)>, packed(Sharding{.frozen = true})>>
+      bias;                                       ///< [experts]
+  Weight<packed(weights), 4, 2, 3> gate_up;       ///< [experts, 2, hidden, features], the gate first
+  Weight<packed(down_weights), 3, 1, 2> down;     ///< [experts, features, hidden]
+  std::optional<Shared> shared;
+
+ private:
+  RoutingOptions routing_;
+};
+
+}  // namespace shardwise

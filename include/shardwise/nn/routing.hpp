@@ -1,0 +1,156 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Routing: which experts a token goes to, with which weights, from a router's logits; and the losses that keep the experts
+/// evenly used and the logits small.
+///
+/// ```
+/// auto routing = route(logits, {.k = 8});
+/// auto y = experts(x, routing.ids, routing.weights, gate_up, down);
+/// auto loss = task_loss + 0.01 * balance_loss(routing) + 0.001 * z_loss(routing);
+/// ```
+
+#include <shardwise/layout/diagnosis.hpp>
+#include <shardwise/ops/activation.hpp>
+#include <shardwise/ops/add.hpp>
+#include <shardwise/ops/arithmetic.hpp>
+#include <shardwise/ops/contract.hpp>
+#include <shardwise/ops/one_hot.hpp>
+#include <shardwise/ops/reduction.hpp>
+#include <shardwise/ops/softmax.hpp>
+#include <shardwise/ops/take_along_dim.hpp>
+#include <shardwise/ops/top_k.hpp>
+
+namespace shardwise {
+
+enum class Scores : std::uint8_t { softmax, sigmoid };
+
+/// | model               | options                                                                                    |
+/// |---------------------|--------------------------------------------------------------------------------------------|
+/// | Mixtral, Qwen3      | `{.k = 8}`                                                                                 |
+/// | Qwen2-MoE, Switch   | `{.k = 4, .normalized = false}`                                                            |
+/// | DeepSeek V3         | `{.k = 8, .scores = Scores::sigmoid, .scale = 2.5, .choice = {.groups = 8, .kept_groups = 4}}` |
+struct RoutingOptions {
+  Index k = 2;  ///< experts of a token
+  Scores scores = Scores::softmax;
+  bool normalized = true;  ///< the weights of a token are divided by their sum
+  double scale = 1;        ///< factor of the weights
+  TopKOptions choice{};    ///< groups of experts
+};
+
+/// What `route` returns. Every member has the layout of the logits.
+template <class Logits, class Ids, class Weights>
+struct Routing {
+  Logits logits;    ///< [t…, experts]
+  Ids ids;          ///< [t…, k]
+  Weights weights;  ///< [t…, k]
+  RoutingOptions options;
+};
+
+namespace detail {
+
+/// The scores of all experts, normalized.
+constexpr auto probabilities(const auto& logits, Scores scores) {
+  auto result = softmax(logits);
+  if (scores == Scores::sigmoid) result = softmax(scale(softplus(scale(logits, -1)), -1));  // log(sigmoid)
+  return result;
+}
+
+/// x in a layout without anything sharded, pending or `Reduced`.
+template <Operand X>
+constexpr auto whole_on_every_rank(const X& x) {
+  using Y = tensor_of<X>;
+  if constexpr (IllFormed<Y>) {
+    return x;
+  } else {
+    constexpr Layout layout = Layout::by_axis(Y::MeshOf::axes, [](int) { return replicate; });
+    return redistribute_to<relaid<Y, packed(layout)>>(x);
+  }
+}
+
+constexpr auto sum_over_tokens(const auto& x) {
+  if constexpr (rank_of<std::remove_cvref_t<decltype(x)>> > 1) {
+    return sum_over_tokens(sum<0>(x));
+  } else {
+    return x;
+  }
+}
+
+/// The mean over the tokens of x, [t…, c], on all ranks: [c].
+constexpr auto mean_over_tokens(const auto& x) {
+  const auto total = whole_on_every_rank(sum_over_tokens(x));
+  return scale(total, static_cast<double>(x.shape()[rank_of<std::remove_cvref_t<decltype(x)>> - 1]) /
+                          static_cast<double>(elements(x.shape())));
+}
+/// The same with a weight for each token, such as 1, or 0 for padding.
+template <Operand X, Operand Mask>
+constexpr auto mean_over_tokens(const X& x, const Mask& mask) {
+  const auto weights = redistribute_to<relaid<tensor_of<Mask>, packed(tensor_of<X>::layout)>>(alongside(mask, x));
+  return div(whole_on_every_rank(contract<"r*e, r* -> e">(x, weights)), whole_on_every_rank(sum(weights)));
+}
+
+}  // namespace detail
+
+/// The k experts of each token, and the weights of their results. logits: [t…, experts], with all experts on every rank,
+/// in the layout of the tokens. The ids, largest score first, and of equal scores the lower id, have no gradient; the
+/// weights have. A `bias`, [experts], is added to the scores for the choice, and not for the weights. Throws as `top_k` does.
+template <Operand Logits, Operand... Bias>
+  requires(sizeof...(Bias) <= 1)
+constexpr auto route(const Logits& logits, const RoutingOptions& options, const Bias&... bias) {
+  const bool softmax_scores = options.scores == Scores::softmax;
+  auto choice = logits;  // has the order of the scores
+  if (sizeof...(Bias) > 0 || options.choice.groups > 1) {
+    choice = softmax_scores ? softmax(logits) : sigmoid(logits);
+    ((choice = add(choice, alongside(bias, logits))), ...);
+  }
+  const auto ids = top_k(choice, options.k, options.choice);
+  auto weights = take_along_dim(logits, ids);
+  if (options.normalized) {
+    weights = detail::probabilities(weights, options.scores);
+  } else if (softmax_scores) {
+    weights = take_along_dim(softmax(logits), ids);
+  } else {
+    weights = sigmoid(weights);
+  }
+  if (options.scale != 1) weights = scale(weights, options.scale);
+  return Routing<Logits, std::remove_const_t<decltype(ids)>, decltype(weights)>{logits, ids, weights, options};
+}
+
+struct BalanceLossOptions {
+  double uniform = 1;  ///< the loss of evenly used experts: 1 in Switch, k in Hugging Face's models
+};
+
+/// uniform · E · Σ_e f_e · P_e (Fedus et al., "Switch transformers", 2021). f_e is the share of expert e among the choices,
+/// P_e its mean probability, both over the tokens of the whole batch. A `mask`, [t…], of the logits' element type, in any
+/// layout, is 1 for tokens that count and 0 for padding. The result is a scalar, the same on every rank. Forward it
+/// communicates one all-reduce of a number for each expert, for f and for P; backward nothing.
+template <class R, Operand... Mask>
+  requires(sizeof...(Mask) <= 1)
+constexpr auto balance_loss(const R& routing, const BalanceLossOptions& options, const Mask&... mask) {
+  using Element = typename tensor_of<decltype(routing.logits)>::Element;
+  const Index experts = routing.logits.shape()[rank_of<std::remove_cvref_t<decltype(routing.logits)>> - 1];
+  const auto chosen = sum<-2>(one_hot<Element>(routing.ids, experts));
+  const auto share = detail::mean_over_tokens(chosen, mask...);
+  const auto mean = detail::mean_over_tokens(detail::probabilities(routing.logits, routing.options.scores), mask...);
+  return scale(sum(mul(mean, share)),
+               options.uniform * static_cast<double>(experts) / static_cast<double>(routing.options.k));
+}
+template <class R>
+constexpr auto balance_loss(const R& routing) {
+  return balance_loss(routing, BalanceLossOptions{});
+}
+
+/// The mean over the tokens of (log Σ_e exp(logits_e))² (Zoph et al., "ST-MoE", 2022). For a mask, see `balance_loss`. The
+/// result is a scalar, the same on every rank. Forward one all-reduce of a number, backward nothing.
+template <class R, Operand... Mask>
+  requires(sizeof...(Mask) <= 1)
+constexpr auto z_loss(const R& routing, const Mask&... mask) {
+  const auto largest = top_k(routing.logits, 1);
+  const auto total = sub(take_along_dim(routing.logits, largest),
+                         log(take_along_dim(softmax(routing.logits), largest)));
+  return sum(detail::mean_over_tokens(mul(total, total), mask...));
+}
+
+}  // namespace shardwise

@@ -1,0 +1,130 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+
+/// @file
+/// `experts`, `top_k` and `take_along_dim`.
+
+#include <shardwise/ops/experts.hpp>
+
+#include "ops_check.hpp"
+
+namespace shardwise::testing::ops_experts {
+namespace {
+
+const auto mix = [](const auto&... x) { return experts(x...); };
+
+/// A loop over tokens and their choices.
+Dense dense_experts(const Dense& x, const Dense& ids, const Dense& weights, const Dense& gate_up,
+                    const Dense& down) {
+  const Index features = gate_up.extent(3), hidden = gate_up.extent(2), out = down.extent(1);
+  const Index choices = ids.shape.back(), tokens = x.size() / features;
+  std::vector<Index> shape = x.shape;
+  shape.back() = out;
+  Dense y(shape);
+  for (Index t = 0; t < tokens; ++t) {
+    for (Index j = 0; j < choices; ++j) {
+      const Index e = static_cast<Index>(ids[t * choices + j]);
+      for (Index f = 0; f < hidden; ++f) {
+        double gate = 0, up = 0;
+        for (Index h = 0; h < features; ++h) {
+          gate += gate_up[((e * 2 + 0) * hidden + f) * features + h] * x[t * features + h];
+          up += gate_up[((e * 2 + 1) * hidden + f) * features + h] * x[t * features + h];
+        }
+        const double value = weights[t * choices + j] * gate / (1 + std::exp(-gate)) * up;
+        for (Index o = 0; o < out; ++o) y[t * out + o] += down[(e * out + o) * hidden + f] * value;
+      }
+    }
+  }
+  return y;
+}
+
+constexpr Index batch = 3, sequence = 5, features = 7, choices = 2, all = 5, hidden = 6, out = 4;
+
+template <class T, class Id, class Tokens, class Ids, class GateUp, class Down>
+void check_experts(const auto& mesh) {
+  check(mix, dense_experts, random<T, Tokens>(mesh, {batch, sequence, features}, 1),
+        random_ids<Id, Ids>(mesh, {batch, sequence, choices}, all, 2),
+        random<T, Tokens>(mesh, {batch, sequence, choices}, 3),
+        random<T, GateUp>(mesh, {all, 2, hidden, features}, 4), random<T, Down>(mesh, {all, out, hidden}, 5));
+}
+
+TEST_CASE("experts: every layout") {
+  const auto mesh = line();
+  check_experts<double, std::int64_t, Replicate, Replicate, Replicate, Replicate>(mesh);
+  check_experts<double, std::int64_t, Reduced, Replicate, Reduced, Reduced>(mesh);
+  check_experts<double, std::int64_t, Shard<0>, Shard<0>, Reduced, Reduced>(mesh);
+  check_experts<double, std::int32_t, Shard<1>, Shard<1>, Reduced, Reduced>(mesh);
+  check_experts<double, std::int64_t, Reduced, Replicate, Shard<0>, Shard<0>>(mesh);
+  check_experts<double, std::int32_t, Reduced, Reduced, Shard<2>, Shard<2>>(mesh);
+  check_experts<double, std::int64_t, Reduced, Replicate, Reduced, Shard<1>>(mesh);
+  check_experts<float, std::int64_t, Reduced, Replicate, Shard<0>, Shard<0>>(mesh);
+  check_experts<Eigen::bfloat16, std::int64_t, Shard<0>, Shard<0>, Reduced, Reduced>(mesh);
+  check_experts<Eigen::bfloat16, std::int64_t, Reduced, Replicate, Shard<0>, Shard<0>>(mesh);
+  const auto two = grid();  // experts on one axis, hidden features on the other
+  check(mix, dense_experts, random<double, Reduced, Reduced>(two, {batch, sequence, features}, 1),
+        random_ids<std::int64_t, Replicate, Replicate>(two, {batch, sequence, choices}, all, 2),
+        random<double, Reduced, Reduced>(two, {batch, sequence, choices}, 3),
+        random<double, Shard<0>, Shard<2>>(two, {all, 2, hidden, features}, 4),
+        random<double, Shard<0>, Shard<2>>(two, {all, out, hidden}, 5));
+}
+
+/// Ids that `choose(token, choice)` gives, with experts on all ranks. 600 slots are more than one expert takes at once.
+template <class Choose>
+void check_choices(Choose choose) {
+  const auto mesh = line();
+  Dense ids({300, 2});
+  for (Index i = 0; i < ids.size(); ++i) ids[i] = static_cast<double>(choose(i / 2, i % 2));
+  check(mix, dense_experts, random<double, Reduced>(mesh, {300, 3}, 1),
+        place<On1<2, Replicate, std::int64_t>>(mesh, ids), random<double, Reduced>(mesh, {300, 2}, 3),
+        random<double, Shard<0>>(mesh, {8, 2, 2, 3}, 4), random<double, Shard<0>>(mesh, {8, 3, 2}, 5));
+}
+
+TEST_CASE("experts: all tokens to one, none to most, one expert twice") {
+  check_choices([](Index, Index choice) { return choice == 0 ? 6 : 1; });
+  check_choices([](Index, Index) { return 3; });
+  check_choices([](Index token, Index choice) { return (token + choice) % 2; });
+}
+
+TEST_CASE("experts: an id that is none of them") {
+  const auto mesh = line();
+  Dense ids({3, 2});
+  ids[3] = 5;
+  const auto x = random<double, Reduced>(mesh, {3, 7}, 1), weights = random<double, Reduced>(mesh, {3, 2}, 2);
+  const auto gate_up = random<double, Shard<0>>(mesh, {5, 2, 6, 7}, 3);
+  const auto down = random<double, Shard<0>>(mesh, {5, 4, 6}, 4);
+  const auto message = [&] {
+    return message_of<std::out_of_range>(
+        [&] { experts(x, place<On1<2, Replicate, std::int64_t>>(mesh, ids), weights, gate_up, down); });
+  };
+  CHECK(message() == "experts: id 5 at [1, 1] is not one of the 5 experts");  // on every rank
+  ids[3] = -1;
+  CHECK(contains(message(), "experts: id -1 at [1, 1]"));
+  ids[3] = 4;
+  CHECK(message().empty());
+  CHECK(message_of<std::invalid_argument>([&] {
+          experts(x, place<On1<2, Replicate, std::int64_t>>(mesh, ids), weights,
+                  random<double, Shard<0>>(mesh, {5, 3, 6, 7}, 3), down);
+        }) == "experts: gate_up is [5, 3, 6, 7], and must be [experts, 2, hidden, features]");
+}
+
+template <class X, class Weights, class GateUp, class Down, class Ids = Replicate>
+constexpr Reason why = why_not<ExpertsOp, On1<2, X>, On1<2, Ids, std::int64_t>, On1<2, Weights>, On1<4, GateUp>,
+                               On1<3, Down>>;
+constexpr Reason meets_blocks = Reason::replicated_operand_meets_blocks_so_its_gradient_would_be_pending;
+static_assert(why<Reduced, Reduced, Shard<0>, Shard<0>> == Reason::none);
+static_assert(why<Replicate, Reduced, Shard<0>, Shard<0>> == meets_blocks);
+static_assert(why<Reduced, Replicate, Shard<0>, Shard<0>> == meets_blocks);
+static_assert(why<Shard<0>, Shard<0>, Replicate, Replicate, Shard<0>> == meets_blocks);
+static_assert(why<Shard<0>, Shard<0>, Shard<0>, Shard<0>, Shard<0>> ==
+              Reason::operands_sharded_on_different_dimensions);
+static_assert(why<Reduced, Reduced, Shard<0>, Shard<2>> == Reason::operands_sharded_on_different_dimensions);
+static_assert(why<Reduced, Reduced, Shard<0>, Reduced> == Reason::contracted_dimension_sharded_on_one_side_only);
+static_assert(why<Reduced, Reduced, Shard<1>, Reduced> ==
+              Reason::operation_needs_this_dimension_whole_on_every_rank);
+static_assert(why<Shard<1>, Reduced, Reduced, Reduced> ==
+              Reason::operation_needs_this_dimension_whole_on_every_rank);
+static_assert(why<Partial<>, Reduced, Reduced, Reduced> ==
+              Reason::operation_is_not_linear_so_it_needs_the_finished_sum);
+
+}  // namespace
+}  // namespace shardwise::testing::ops_experts
