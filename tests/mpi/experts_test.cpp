@@ -5,20 +5,19 @@
 /// Mixtures of experts: routing, its losses, and the module on every mesh against one rank.
 
 #include <doctest/doctest.h>
+#include <mpi/experts_reference.hpp>
 #include <shardwise/mesh/mesh.hpp>
-#include <shardwise/nn/mean_losses.hpp>
 #include <shardwise/nn/mixture_of_experts.hpp>
 #include <shardwise/parallel/zero.hpp>
-#include <shardwise/tensor/distribute.hpp>
 #include <shardwise/train/check_gradients.hpp>
 #include <shardwise/train/clip.hpp>
+#include <shardwise/train/recompute.hpp>
 
 #include "module_check.hpp"
+#include "ops_check.hpp"
 
 namespace shardwise::testing::mixtures {
 namespace {
-
-using Matrix = RowMajorMatrix<double>;
 
 /// The same on every mesh.
 template <class Style>
@@ -31,28 +30,241 @@ struct Make {
     return MixtureOfExperts<MeshType, Style, double>(mesh, features, options);
   }
 };
-template <class Style, class Whole = Normal<Replicate>, class MeshType, class Input>
+/// A mixture on `mesh` against the same on one rank; returns what it communicates.
+template <class Style, class MeshType, class Input>
 std::string check_mixture(const MeshType& mesh, const MixtureOptions& options, Input input) {
-  const auto plan = check_module(mesh, Make<Style>{7, options}, input, Make<NoParallel>{7, options},
-                                 Whole{input.shape});
-  return traffic(plan);
+  const Index features = input.shape[2];
+  return traffic(check_module(mesh, Make<Style>{features, options}, input,
+                              Make<NoParallel>{features, options}, Normal<Replicate>{input.shape}));
 }
 
 constexpr MixtureOptions eight{.experts = 8, .hidden = 6, .routing = {.k = 2}};
-constexpr MixtureOptions deepseek{.experts = 8,
-                                  .hidden = 5,
-                                  .routing = {.k = 3,
-                                              .scores = Scores::sigmoid,
-                                              .scale = 2.5,
-                                              .choice = {.groups = 4, .kept_groups = 2}},
-                                  .shared_hidden = 10,
-                                  .bias = true};
+constexpr MixtureOptions deepseek{
+    .experts = 6,
+    .hidden = 3,
+    .routing = {.k = 3, .scores = Scores::sigmoid, .scale = 2.5, .choice = {.groups = 3, .kept_groups = 2}},
+    .shared_hidden = 5,
+    .bias = true};
 
 TEST_CASE("expert parallelism: one all-gather and one reduce-scatter each way") {
   const Mesh<ep> mesh(world(), {any});
-  const std::string both = mesh.size() == 1 ? " / " : "all_gather 1, reduce_scatter 1 / all_gather 1, reduce_scatter 1";
-  CHECK(check_mixture<ExpertParallel<ep>>(mesh, eight, Normal<Shard<0>>{{5, 3, 7}}) == both);
+  const std::string one = "all_gather 1, reduce_scatter 1",
+                    both = mesh.size() == 1 ? " / " : one + " / " + one;
+  CHECK(check_mixture<ExpertParallel<ep>>(mesh, eight, Normal<Shard<0>>{{32, 8, 16}}) == both);
   CHECK(check_mixture<ExpertParallel<ep>>(mesh, deepseek, Normal<Shard<1>>{{2, 9, 7}}) == both);
+  CHECK(check_mixture<ExpertParallel<ep>>(mesh, {.experts = 63, .hidden = 3, .routing = {.k = 2}},
+                                          Normal<Shard<0>>{{9, 3, 5}}) == both);
+  CHECK(check_mixture<ExpertParallel<ep>>(mesh, eight, Normal<Replicate>{{3, 5, 7}}) ==
+        (mesh.size() == 1 ? " / " : "all_reduce 1 / all_reduce 1"));
+  CHECK(check_mixture<NoParallel>(mesh, eight, Normal<Shard<0>>{{5, 3, 7}}) == " / ");
+}
+
+TEST_CASE("experts and their hidden features split over two axes") {
+  using Both = Styles<ExpertParallel<ep>, ExpertTensorParallel<tp>>;
+  for (const auto& mesh : all_meshes<tp, ep>()) {
+    check_mixture<Both>(mesh, deepseek, Normal<Replicate, Shard<0>>{{5, 3, 7}});
+    check_mixture<Both>(mesh, deepseek, Normal<Shard<1>, Shard<0>>{{3, 5, 7}});
+  }
+  for (const auto& mesh : all_meshes<dp, ep>()) {
+    check_mixture<ExpertParallel<ep>>(mesh, deepseek, Normal<Shard<0>, Shard<0>>{{5, 3, 7}});
+    check_mixture<ExpertParallel<AxisList<dp, ep>>>(mesh, eight, Normal<Shard<0>, Shard<0>>{{5, 3, 7}});
+  }
+}
+
+/// Element i of tensor number n is cos(3 i + n) / 2, as in tests/reference/experts.py.
+Dense cosines(std::vector<Index> shape, int number) {
+  Dense all(std::move(shape));
+  for (Index i = 0; i < all.size(); ++i) {
+    all[i] = std::cos(3. * static_cast<double>(i) + number) * (number == 0 ? 1 : 0.5);
+  }
+  return all;
+}
+int number_of(std::string_view parameter) {
+  const std::vector<std::string_view> names{"router",    "gate_up",     "down", "shared.gate",
+                                       "shared.up", "shared.down", "bias"};
+  return 1 + static_cast<int>(std::find(names.begin(), names.end(), parameter) - names.begin());
+}
+template <class Model>
+void set_cosines(Model& model) {
+  for_each_named_parameter(model, [](std::string_view name, auto& p) {
+    using Stored = typename std::remove_cvref_t<decltype(p)>::Stored;
+    p.assign(place<Stored>(p.mesh(), cosines({p.shape().begin(), p.shape().end()}, number_of(name))));
+  });
+}
+
+/// The layers and the loss of tests/reference/experts.py.
+template <class MeshType, class Style, class T, class... Placements>
+struct Reference {
+  using X = Tensor<T, 3, MeshType, Placements...>;
+  MixtureOfExperts<MeshType, Style, T> moe;
+  X x;
+  Tensor<T, 2, MeshType, Placements...> mask;
+  bool masked;
+
+  Reference(const MeshType& mesh, const MixtureOptions& options, bool with_mask)
+      : moe(mesh, 7, options), x(place<X>(mesh, cosines({3, 5, 7}, 0))), masked(with_mask) {
+    set_cosines(moe);
+    Dense counted({3, 5});
+    for (Index t = 0; t < 15; ++t) counted[t] = t % 4 == 1 ? 0 : 1;
+    mask = place<Tensor<T, 2, MeshType, Placements...>>(mesh, counted);
+  }
+  /// y, the balance loss, the z-loss, and what to minimise.
+  auto operator()(const auto& input) const {
+    const auto in = moe.take(input);
+    const auto routing = moe.route(in);
+    const auto y = moe.mix(in, routing, input);
+    Dense dy({3, 5, 7});
+    for (Index i = 0; i < dy.size(); ++i) dy[i] = std::sin(static_cast<double>(i));
+    const auto task =
+        detail::whole_on_every_rank(sum(mul(y, alongside(place<tensor_of<decltype(y)>>(x.mesh(), dy), y))));
+    const auto balance = masked ? balance_loss(routing, {}, mask) : balance_loss(routing);
+    const auto z = masked ? z_loss(routing, mask) : z_loss(routing);
+    return std::tuple(y, balance, z, add(task, add(scale(balance, 0.3), scale(z, 0.1))));
+  }
+};
+
+template <class Style, class T, class... Placements, class MeshType>
+void check_against_pytorch(const MeshType& mesh, const char* name, const MixtureOptions& options,
+                           bool masked) {
+  CAPTURE(name);
+  const auto& expected = experts_of_pytorch.at(name);
+  const double tolerance = std::is_same_v<T, double> ? 3e-15 : 1.4e-6;
+  Reference<MeshType, Style, T, Placements...> reference(mesh, options, masked);
+  Tape tape;
+  const auto x = tape.input(reference.x);
+  const auto [y, balance, z, loss] = reference(x);
+  CHECK(error(whole(y.value()), expected.at("y")) <= tolerance);
+  CHECK(std::abs(static_cast<double>(item(balance)) - expected.at("losses")[0]) <= tolerance);
+  CHECK(std::abs(static_cast<double>(item(z)) - expected.at("losses")[1]) <= tolerance * 10);
+  backward_and_reduce(loss, reference.moe);
+  CHECK(error(whole(x.gradient()), expected.at("dx")) <= tolerance);
+  const Outcome gradients = gradients_of(reference.moe);
+  CHECK(gradients.size() == (options.shared_hidden > 0 ? 6 : 3));
+  for (const auto& [parameter, gradient] : gradients) {
+    CAPTURE(parameter);
+    CHECK(error(gradient, expected.at(parameter)) <= tolerance);
+  }
+}
+template <class Style, class T, class... Placements>
+void check_against_pytorch(const auto& mesh) {
+  check_against_pytorch<Style, T, Placements...>(mesh, "mixtral",
+                                                 {.experts = 6, .hidden = 3, .routing = {.k = 2}}, false);
+  check_against_pytorch<Style, T, Placements...>(
+      mesh, "unnormalized", {.experts = 6, .hidden = 3, .routing = {.k = 3, .normalized = false}}, true);
+  check_against_pytorch<Style, T, Placements...>(mesh, "deepseek", deepseek, true);
+}
+
+TEST_CASE("results, losses and gradients are PyTorch's on every mesh") {
+  using Both = Styles<ExpertParallel<ep>, ExpertTensorParallel<tp>>;
+  for (const auto& mesh : all_meshes<tp, ep>()) {
+    check_against_pytorch<Both, double, Shard<1>, Shard<0>>(mesh);
+    check_against_pytorch<Both, float, Replicate, Shard<0>>(mesh);
+  }
+  for (const auto& mesh : all_meshes<dp, ep>()) {
+    check_against_pytorch<Styles<Zero<2, dp>, ExpertParallel<ep>>, double, Shard<0>, Shard<0>>(mesh);
+  }
+}
+
+TEST_CASE("gradients of the results and of both losses are central differences") {
+  const Mesh<ep> mesh(world(), {any});
+  Reference<Mesh<ep>, ExpertParallel<ep>, double, Shard<0>> reference(mesh, deepseek, true);
+  check_gradients(reference.moe,
+                  [&](Tape& tape) { return std::get<3>(reference(tape.constant(reference.x))); });
+}
+
+TEST_CASE("a mixture that is computed again has the same gradients, bit by bit") {
+  const Mesh<ep> mesh(world(), {any});
+  Outcome gradients[2];
+  for (const bool again : {false, true}) {
+    MixtureOfExperts<Mesh<ep>, ExpertParallel<ep>, double> moe(mesh, 7, deepseek);
+    set_cosines(moe);
+    Tape tape;
+    const auto x = tape.input(place<Tensor<double, 3, Mesh<ep>, Shard<0>>>(mesh, cosines({3, 5, 7}, 0)));
+    const auto y = again ? recompute(moe, x) : moe(x);
+    backward_and_reduce(detail::whole_on_every_rank(sum_of_squares(y)), moe);
+    gradients[again ? 1 : 0] = gradients_of(moe);
+    gradients[again ? 1 : 0].emplace("x", whole(x.gradient()));
+  }
+  CHECK(gradients[0] == gradients[1]);
+}
+
+/// The weights of experts 0 to 3 for one token, whose logits are 1, 2, 3, 4.
+std::string routed(const RoutingOptions& options, const std::vector<double>& bias = {}) {
+  const auto mesh = line();
+  const auto logits = distribute<Replicate>(mesh, Shape<2>{1, 4}, std::vector<double>{1, 2, 3, 4});
+  const auto show = [](const auto& routing) {
+    std::string text;
+    for (Index i = 0; i < 2; ++i) {
+      char buffer[32];
+      std::snprintf(buffer, sizeof(buffer), "%d %.5f ", static_cast<int>(routing.ids.data()[i]),
+                    routing.weights.data()[i]);
+      text += buffer;
+    }
+    return text;
+  };
+  if (bias.empty()) return show(route(logits, options));
+  return show(route(logits, options, distribute<Replicate>(mesh, Shape<1>{4}, bias)));
+}
+
+TEST_CASE("the routing of Mixtral, Qwen and DeepSeek") {
+  CHECK(routed({}) == "3 0.73106 2 0.26894 ");
+  CHECK(routed({.normalized = false}) == "3 0.64391 2 0.23688 ");
+  CHECK(routed({.scores = Scores::sigmoid, .scale = 2.5}) == "3 1.26902 2 1.23098 ");
+  CHECK(routed({.scores = Scores::sigmoid, .scale = 2.5}, {0, 0, -1, 0}) == "3 1.31792 1 1.18208 ");
+  CHECK(routed({.scores = Scores::sigmoid, .normalized = false}) == "3 0.98201 2 0.95257 ");
+  CHECK(routed({.choice = {.groups = 2, .kept_groups = 1}}, {1, 1, 0, 0}) == "1 0.73106 0 0.26894 ");
+}
+
+TEST_CASE("the balance loss of evenly used experts") {
+  const Mesh<ep> mesh(world(), {any});
+  Dense logits({12, 4});  // token t prefers the experts t and t + 1
+  for (Index t = 0; t < 12; ++t) logits[t * 4 + t % 4] = 9, logits[t * 4 + (t + 1) % 4] = 8;
+  const auto routing = route(place<Tensor<double, 2, Mesh<ep>, Shard<0>>>(mesh, logits), {.k = 2});
+  CHECK(item(balance_loss(routing)) == doctest::Approx(1));
+  CHECK(item(balance_loss(routing, {.uniform = 2})) == doctest::Approx(2));
+  for (Index t = 0; t < 12; ++t) {  // all to the experts 0 and 1, with all of the probability
+    for (Index e = 0; e < 4; ++e) logits[t * 4 + e] = e < 2 ? 99 : 0;
+  }
+  const auto uneven = route(place<Tensor<double, 2, Mesh<ep>, Shard<0>>>(mesh, logits), {.k = 2});
+  CHECK(item(balance_loss(uneven)) == doctest::Approx(2));
+  CHECK(item(z_loss(uneven)) == doctest::Approx(std::pow(99 + std::log(2.), 2)));
+}
+
+/// 120 weights of experts, of which each has the gradient 1.
+template <class MeshType>
+struct OfDown : Module<OfDown<MeshType>> {
+  Parameter<Tensor<double, 3, MeshType, Shard<0>>> down;
+
+  explicit OfDown(const MeshType& mesh) : down(mesh, {4, 5, 6}, Init::constant(0)) {}
+  auto forward(const auto& x, const auto& ids, const auto& weights, const auto& gate_up) const {
+    return experts(x, ids, weights, gate_up, down);
+  }
+  void visit(auto&& f) { f("down", down); }
+};
+
+TEST_CASE("the norm of 120 gradients of 1 is the root of 120 on every mesh") {
+  const Mesh<ep> mesh(world(), {any});
+  OfDown<Mesh<ep>> model(mesh);
+  initialize(model, 1);
+  Tape tape;
+  const auto one = [&](auto placement, auto shape, double value) {
+    return tape.constant(full<double, decltype(placement)>(mesh, shape, value));
+  };
+  const auto ids = distribute<Replicate>(mesh, Shape<2>{4, 1}, std::vector<std::int64_t>{2, 0, 3, 1});
+  const double gate = std::sqrt(1 + std::exp(-1.));  // the gate is 1
+  auto y = model(one(Reduced{}, Shape<2>{4, 1}, 1), ids, one(Reduced{}, Shape<2>{4, 1}, gate * gate),
+                 one(Shard<0>{}, Shape<4>{4, 2, 6, 1}, 1));
+  backward_and_reduce(detail::whole_on_every_rank(sum(y)), model);
+  CHECK(gradient_norm(model) == doctest::Approx(std::sqrt(120.)).epsilon(1e-14));
+}
+
+TEST_CASE("more choices than experts") {
+  CHECK(message_of<std::invalid_argument>([] {
+          MixtureOfExperts<Mesh<ep>, ExpertParallel<ep>> moe(
+              Mesh<ep>(world(), {any}), 4, {.experts = 2, .hidden = 3, .routing = {.k = 3}});
+          initialize(moe, 1);
+          moe(full<float, Shard<0>>(Mesh<ep>(moe.router.mesh()), {2, 4}, 1));
+        }) == "top_k: k is 3, of 2 elements");
 }
 
 }  // namespace

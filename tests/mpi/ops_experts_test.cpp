@@ -5,6 +5,8 @@
 /// `experts`, `top_k` and `take_along_dim`.
 
 #include <shardwise/ops/experts.hpp>
+#include <shardwise/ops/take_along_dim.hpp>
+#include <shardwise/ops/top_k.hpp>
 
 #include "ops_check.hpp"
 
@@ -83,6 +85,8 @@ TEST_CASE("experts: all tokens to one, none to most, one expert twice") {
   check_choices([](Index, Index choice) { return choice == 0 ? 6 : 1; });
   check_choices([](Index, Index) { return 3; });
   check_choices([](Index token, Index choice) { return (token + choice) % 2; });
+  check_choices(
+      [](Index token, Index) { return token % 5 < 3 ? 1 : 2; });  // 0, 3, 2, 0 of four, and no other
 }
 
 TEST_CASE("experts: an id that is none of them") {
@@ -104,12 +108,12 @@ TEST_CASE("experts: an id that is none of them") {
   CHECK(message_of<std::invalid_argument>([&] {
           experts(x, place<On1<2, Replicate, std::int64_t>>(mesh, ids), weights,
                   random<double, Shard<0>>(mesh, {5, 3, 6, 7}, 3), down);
-        }) == "experts: gate_up is [5, 3, 6, 7], and must be [experts, 2, hidden, features]");
+        }) == "experts: gate_up is [5 x 3 x 6 x 7], and must be [experts, 2, hidden, features]");
 }
 
 template <class X, class Weights, class GateUp, class Down, class Ids = Replicate>
-constexpr Reason why = why_not<ExpertsOp, On1<2, X>, On1<2, Ids, std::int64_t>, On1<2, Weights>, On1<4, GateUp>,
-                               On1<3, Down>>;
+constexpr Reason why =
+    why_not<ExpertsOp, On1<2, X>, On1<2, Ids, std::int64_t>, On1<2, Weights>, On1<4, GateUp>, On1<3, Down>>;
 constexpr Reason meets_blocks = Reason::replicated_operand_meets_blocks_so_its_gradient_would_be_pending;
 static_assert(why<Reduced, Reduced, Shard<0>, Shard<0>> == Reason::none);
 static_assert(why<Replicate, Reduced, Shard<0>, Shard<0>> == meets_blocks);
@@ -118,12 +122,88 @@ static_assert(why<Shard<0>, Shard<0>, Replicate, Replicate, Shard<0>> == meets_b
 static_assert(why<Shard<0>, Shard<0>, Shard<0>, Shard<0>, Shard<0>> ==
               Reason::operands_sharded_on_different_dimensions);
 static_assert(why<Reduced, Reduced, Shard<0>, Shard<2>> == Reason::operands_sharded_on_different_dimensions);
-static_assert(why<Reduced, Reduced, Shard<0>, Reduced> == Reason::contracted_dimension_sharded_on_one_side_only);
+static_assert(why<Reduced, Reduced, Shard<0>, Reduced> ==
+              Reason::contracted_dimension_sharded_on_one_side_only);
 static_assert(why<Reduced, Reduced, Shard<1>, Reduced> ==
               Reason::operation_needs_this_dimension_whole_on_every_rank);
 static_assert(why<Shard<1>, Reduced, Reduced, Reduced> ==
               Reason::operation_needs_this_dimension_whole_on_every_rank);
 static_assert(why<Partial<>, Reduced, Reduced, Reduced> ==
+              Reason::operation_is_not_linear_so_it_needs_the_finished_sum);
+
+/// The ids that `top_k` finds in the rows of `x`.
+template <class Placement, class T = double>
+std::vector<double> found(const std::vector<double>& x, Index n, Index k, const TopKOptions& options = {}) {
+  const auto mesh = line();
+  Dense rows({static_cast<Index>(x.size()) / n, n});
+  rows.values = x;
+  return gather(top_k(place<On1<2, Placement, T>>(mesh, rows), k, options)).values;
+}
+using Ids = std::vector<double>;
+
+TEST_CASE("top_k: the largest first, and of equal elements the first") {
+  const double nan = std::nan(""), infinity = std::numeric_limits<double>::infinity();
+  CHECK(found<Replicate>({1, 2, 3, 4, 7, 7, 7, 7, -1, -3, -1, -2}, 4, 2) == Ids{3, 2, 0, 1, 0, 2});
+  CHECK(found<Shard<0>>({1, 2, 3, 4, 7, 7, 7, 7, -1, -3, -1, -2}, 4, 2) == Ids{3, 2, 0, 1, 0, 2});
+  CHECK(found<Reduced, float>({1, 2, 3, 4}, 4, 4) == Ids{3, 2, 1, 0});
+  CHECK(found<Replicate, Eigen::bfloat16>({1, 1.001, 3, 4}, 4, 4) ==
+        Ids{3, 2, 0, 1});  // rounded to equal ones
+  CHECK(found<Replicate>({1, nan, 3, nan}, 4, 3) == Ids{1, 3, 2});
+  CHECK(found<Replicate>({-infinity, -infinity, -infinity}, 3, 2) == Ids{0, 1});
+  CHECK(found<Replicate>({1, 2}, 2, 0).empty());
+}
+
+TEST_CASE("top_k: of the groups whose two largest elements have the largest sums") {
+  const std::vector<double> x{9, 0, 0, 5, 5, 0, 6, 3, 1, 4, 4, 4};
+  CHECK(found<Replicate>(x, 12, 3, {.groups = 4, .kept_groups = 1}) == Ids{3, 4, 5});
+  CHECK(found<Replicate>(x, 12, 3, {.groups = 4, .kept_groups = 2}) == Ids{0, 3, 4});  // 9 + 0 before 6 + 3
+  CHECK(found<Replicate>(x, 12, 3, {.groups = 4, .kept_groups = 4}) == Ids{0, 6, 3});
+  CHECK(found<Replicate>({-1, -5, -2, -3}, 4, 1, {.groups = 4, .kept_groups = 2}) == Ids{0});
+  CHECK(found<Replicate>({-9, -5, -2, -3}, 4, 2, {.groups = 2, .kept_groups = 1}) ==
+        Ids{2, 3});  // never a 0 elsewhere
+  const auto message = [&](Index k, const TopKOptions& options) {
+    return message_of<std::invalid_argument>([&] { found<Replicate>(x, 12, k, options); });
+  };
+  CHECK(message(13, {}) == "top_k: k is 13, of 12 elements");
+  CHECK(message(4, {.groups = 4, .kept_groups = 1}) == "top_k: k is 4, of 3 elements");
+  CHECK(message(1, {.groups = 5}) == "top_k: 1 of 5 groups of 12 elements");
+  CHECK(message(1, {.groups = 4, .kept_groups = 5}) == "top_k: 5 of 4 groups of 12 elements");
+}
+
+const auto take = [](const auto& x, const auto& ids) { return take_along_dim(x, ids); };
+Dense dense_take(const Dense& x, const Dense& ids) {
+  Dense y(ids.shape);
+  const Index n = x.shape.back(), k = ids.shape.back();
+  for (Index i = 0; i < y.size(); ++i) y[i] = x[i / k * n + static_cast<Index>(ids[i])];
+  return y;
+}
+template <class T, class Id, class X, class Chosen>
+void check_take(const auto& mesh) {
+  check(take, dense_take, random<T, X>(mesh, {3, 5, 4}, 1), random_ids<Id, Chosen>(mesh, {3, 5, 3}, 4, 2));
+}
+
+TEST_CASE("take_along_dim") {
+  const auto mesh = line();
+  check_take<double, std::int64_t, Replicate, Replicate>(mesh);
+  check_take<double, std::int32_t, Reduced, Reduced>(mesh);
+  check_take<double, std::int64_t, Shard<0>, Shard<0>>(mesh);
+  check_take<double, std::int64_t, Shard<1>, Shard<1>>(mesh);
+  check_take<double, std::int64_t, Reduced, Shard<2>>(mesh);
+  check_take<double, std::int64_t, Partial<>, Replicate>(mesh);
+  check_take<Eigen::bfloat16, std::int64_t, Shard<0>, Shard<0>>(mesh);
+  Dense ids({1, 2});
+  ids[1] = 4;
+  CHECK(message_of<std::out_of_range>([&] {
+          take(random<double, Replicate>(mesh, {1, 4}, 1), place<On1<2, Replicate, std::int64_t>>(mesh, ids));
+        }) == "take_along_dim: index 4 at [0, 1] is outside the last dimension of [1 x 4]");
+}
+static_assert(why_not<TakeAlongDimOp, On1<2, Shard<1>>, On1<2, Reduced, std::int64_t>> ==
+              Reason::operation_needs_this_dimension_whole_on_every_rank);
+static_assert(why_not<TakeAlongDimOp, On1<2, Replicate>, On1<2, Shard<0>, std::int64_t>> ==
+              Reason::dimension_sharded_on_one_side_only);
+static_assert(why_not<TopKOp, On1<2, Shard<1>>> ==
+              Reason::operation_needs_this_dimension_whole_on_every_rank);
+static_assert(why_not<TopKOp, On1<2, Partial<>>> ==
               Reason::operation_is_not_linear_so_it_needs_the_finished_sum);
 
 }  // namespace

@@ -160,8 +160,9 @@ void experts_backward(const ExpertExtents& s, const T* x, const Id* ids, const T
   if (dweights.data && !dweights.accumulate) fill<T>(s.tokens * s.choices, 0, dweights.data);
   detail::RowSums<T> sums(dx.data ? s.tokens : 0, s.features, dx.data, dx.accumulate);
   detail::SlotsByExpert(s, ids).for_each([&](const detail::SlotsOfExpert& of) {
-    const T *const gate_up_here = gate_up + of.expert * wide * s.features,
-                   *const down_here = down + of.expert * s.out * s.hidden;
+    const T *const gate_up_here = gate_up + of.expert * wide * s.features, *const down_here =
+                                                                               down +
+                                                                               of.expert * s.out * s.hidden;
     const T* const rows = detail::gather_rows<detail::ExpertRows>(of, s.choices, s.features, x);
     const T* const dy_rows = detail::gather_rows<GradientRows>(of, s.choices, s.out, dy);
     const T* both = projected ? projected + of.row * wide : nullptr;

@@ -63,9 +63,8 @@ class MixtureOfExperts : public Module<MixtureOfExperts<MeshType, Style, T>> {
                           router_weights = detail::bias_layout<Style, MeshType>();
   /// The shared MLP splits its hidden features, dimension `dim`, where the experts are split.
   static constexpr Layout shared_weights(int dim) {
-    return Layout::by_axis(MeshType::axes, [=](int axis) {
-      return weights[axis].is_shard() ? shard(dim) : weights[axis];
-    });
+    return Layout::by_axis(MeshType::axes,
+                           [=](int axis) { return weights[axis].is_shard() ? shard(dim) : weights[axis]; });
   }
   /// A parameter with output features in dimension `Out` and input features in dimension `In`.
   template <PackedLayout L, int Rank, int Out, int In>
@@ -124,7 +123,8 @@ class MixtureOfExperts : public Module<MixtureOfExperts<MeshType, Style, T>> {
   template <Operand X>
   constexpr auto mix(const Operand auto& in, const auto& routing, const X&) const {
     auto y = experts(in, routing.ids, routing.weights, gate_up, down);
-    if (shared) y = add(y, linear<1>(swiglu(linear<1>(in, shared->gate), linear<1>(in, shared->up)), shared->down));
+    if (shared)
+      y = add(y, linear<1>(swiglu(linear<1>(in, shared->gate), linear<1>(in, shared->up)), shared->down));
     using Y = tensor_of<decltype(y)>;
     if constexpr (IllFormed<Y>) {
       return y;
@@ -132,8 +132,8 @@ class MixtureOfExperts : public Module<MixtureOfExperts<MeshType, Style, T>> {
       constexpr Layout wanted = Layout::by_axis(MeshType::axes, [](int axis) {
         return Y::layout[axis].is_partial() ? tensor_of<X>::layout[axis] : Y::layout[axis];
       });
-      return redistribute_to<detail::redistributed_by<Style, packed(wanted), decltype(y)>>(std::move(y),
-                                                                                         Communication::types());
+      return redistribute_to<detail::redistributed_by<Style, packed(wanted), decltype(y)>>(
+          std::move(y), Communication::types());
     }
   }
 
@@ -146,10 +146,11 @@ class MixtureOfExperts : public Module<MixtureOfExperts<MeshType, Style, T>> {
   }
 
   Weight<packed(router_weights), 2, 0, 1> router;  ///< [experts, features]
-  std::optional<Parameter<tensor_with<T, 1, MeshType, packed(router_weights)>, packed(Sharding{.frozen = true})>>
-      bias;                                       ///< [experts]
-  Weight<packed(weights), 4, 2, 3> gate_up;       ///< [experts, 2, hidden, features], the gate first
-  Weight<packed(down_weights), 3, 1, 2> down;     ///< [experts, features, hidden]
+  std::optional<
+      Parameter<tensor_with<T, 1, MeshType, packed(router_weights)>, packed(Sharding{.frozen = true})>>
+      bias;                                    ///< [experts]
+  Weight<packed(weights), 4, 2, 3> gate_up;    ///< [experts, 2, hidden, features], the gate first
+  Weight<packed(down_weights), 3, 1, 2> down;  ///< [experts, features, hidden]
   std::optional<Shared> shared;
 
  private:

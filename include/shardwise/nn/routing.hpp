@@ -71,7 +71,7 @@ constexpr auto whole_on_every_rank(const X& x) {
 }
 
 constexpr auto sum_over_tokens(const auto& x) {
-  if constexpr (rank_of<std::remove_cvref_t<decltype(x)>> > 1) {
+  if constexpr (rank_of < std::remove_cvref_t < decltype(x) >>> 1) {
     return sum_over_tokens(sum<0>(x));
   } else {
     return x;
@@ -87,7 +87,8 @@ constexpr auto mean_over_tokens(const auto& x) {
 /// The same with a weight for each token, such as 1, or 0 for padding.
 template <Operand X, Operand Mask>
 constexpr auto mean_over_tokens(const X& x, const Mask& mask) {
-  const auto weights = redistribute_to<relaid<tensor_of<Mask>, packed(tensor_of<X>::layout)>>(alongside(mask, x));
+  const auto weights =
+      redistribute_to<relaid<tensor_of<Mask>, packed(tensor_of<X>::layout)>>(alongside(mask, x));
   return div(whole_on_every_rank(contract<"r*e, r* -> e">(x, weights)), whole_on_every_rank(sum(weights)));
 }
 
@@ -115,7 +116,8 @@ constexpr auto route(const Logits& logits, const RoutingOptions& options, const 
     weights = sigmoid(weights);
   }
   if (options.scale != 1) weights = scale(weights, options.scale);
-  return Routing<Logits, std::remove_const_t<decltype(ids)>, decltype(weights)>{logits, ids, weights, options};
+  return Routing<Logits, std::remove_const_t<decltype(ids)>, decltype(weights)>{logits, ids, weights,
+                                                                                options};
 }
 
 struct BalanceLossOptions {
@@ -133,7 +135,8 @@ constexpr auto balance_loss(const R& routing, const BalanceLossOptions& options,
   const Index experts = routing.logits.shape()[rank_of<std::remove_cvref_t<decltype(routing.logits)>> - 1];
   const auto chosen = sum<-2>(one_hot<Element>(routing.ids, experts));
   const auto share = detail::mean_over_tokens(chosen, mask...);
-  const auto mean = detail::mean_over_tokens(detail::probabilities(routing.logits, routing.options.scores), mask...);
+  const auto mean =
+      detail::mean_over_tokens(detail::probabilities(routing.logits, routing.options.scores), mask...);
   return scale(sum(mul(mean, share)),
                options.uniform * static_cast<double>(experts) / static_cast<double>(routing.options.k));
 }
@@ -148,8 +151,8 @@ template <class R, Operand... Mask>
   requires(sizeof...(Mask) <= 1)
 constexpr auto z_loss(const R& routing, const Mask&... mask) {
   const auto largest = top_k(routing.logits, 1);
-  const auto total = sub(take_along_dim(routing.logits, largest),
-                         log(take_along_dim(softmax(routing.logits), largest)));
+  const auto total =
+      sub(take_along_dim(routing.logits, largest), log(take_along_dim(softmax(routing.logits), largest)));
   return sum(detail::mean_over_tokens(mul(total, total), mask...));
 }
 

@@ -76,8 +76,8 @@ struct ExpertsOp {
     const Index wrong = kernel::check_ids(ids.elements(), ids.data, gate_up.shape[0]);
     if (wrong >= 0) {
       detail::fail<std::out_of_range>({"experts: id ", ids.data[wrong], " at ",
-                                       detail::position(ids.size, wrong, ids.begin),
-                                       " is not one of the ", gate_up.shape[0], " experts"});
+                                       detail::position(ids.size, wrong, ids.begin), " is not one of the ",
+                                       gate_up.shape[0], " experts"});
     }
     kernel::experts(extents(ids, gate_up, down), x.data, ids.data, weights.data, gate_up.data, down.data,
                     static_cast<T*>(projected), y.data);
@@ -85,9 +85,7 @@ struct ExpertsOp {
   template <class T, class Id, int Rank>
   static void pull_back(View<const T, Rank> dy, View<const T, Rank>, const void* projected, Input<T, Rank> x,
                         Input<Id, Rank> ids, Input<T, Rank> weights, Input<T, 4> gate_up, Input<T, 3> down) {
-    const auto to = [](const auto& input) {
-      return kernel::GradientTo<T>{input.gradient, input.accumulate};
-    };
+    const auto to = [](const auto& input) { return kernel::GradientTo<T>{input.gradient, input.accumulate}; };
     kernel::experts_backward(extents(ids, gate_up, down), x.data, ids.data, weights.data, gate_up.data,
                              down.data, static_cast<const T*>(projected), dy.data, to(x), to(weights),
                              to(gate_up), to(down));
