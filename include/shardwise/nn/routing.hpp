@@ -103,7 +103,11 @@ constexpr auto route(const Logits& logits, const RoutingOptions& options, const 
   const bool softmax_scores = options.scores == Scores::softmax;
   auto choice = logits;  // has the order of the scores
   if (sizeof...(Bias) > 0 || options.choice.groups > 1) {
-    choice = softmax_scores ? softmax(logits) : sigmoid(logits);
+    if (softmax_scores) {
+      choice = softmax(logits);
+    } else {
+      choice = sigmoid(logits);
+    }
     ((choice = add(choice, alongside(bias, logits))), ...);
   }
   const auto ids = top_k(choice, options.k, options.choice);
