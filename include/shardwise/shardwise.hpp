@@ -40,6 +40,7 @@
 #include <shardwise/nn/layer_norm.hpp>
 #include <shardwise/nn/linear_cross_entropy_loss.hpp>
 #include <shardwise/nn/mean_losses.hpp>
+#include <shardwise/nn/mixture_of_experts.hpp>
 #include <shardwise/nn/mlp.hpp>
 #include <shardwise/nn/project.hpp>
 #include <shardwise/nn/ring_attention.hpp>

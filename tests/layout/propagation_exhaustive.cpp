@@ -20,6 +20,7 @@ void check_rule(const auto&... settings) {
   CAPTURE(verdict.first_wrong[1].code);
   CAPTURE(verdict.first_wrong[2].code);
   CAPTURE(verdict.first_wrong[3].code);
+  CAPTURE(verdict.first_wrong[4].code);
   CAPTURE(verdict.found_there);
   CHECK(verdict.wrong == 0);
   CHECK(verdict.agrees());
@@ -89,6 +90,10 @@ TEST_CASE("reductions that are not sums") {
 }
 
 TEST_CASE("embedding") { check<Embedding>(); }
+
+TEST_CASE("experts") {  // t, h, k, e, f, o
+  check_rule<Experts>(Setting{2, {2, 2, 2, 3, 2, 2}, 1}, Setting{2, {3, 2, 2, 3, 3, 2}, 2});
+}
 
 TEST_CASE("attention") {
   check_rule<Attention>(Setting{2, {2, 2, 2, 2, 3}, 1}, Setting{3, {2, 3, 2, 2, 2}, 2});

@@ -62,6 +62,11 @@ TEST_CASE("experts: every layout") {
   check_experts<float, std::int64_t, Reduced, Replicate, Shard<0>, Shard<0>>(mesh);
   check_experts<Eigen::bfloat16, std::int64_t, Shard<0>, Shard<0>, Reduced, Reduced>(mesh);
   check_experts<Eigen::bfloat16, std::int64_t, Reduced, Replicate, Shard<0>, Shard<0>>(mesh);
+  check(mix, dense_experts, random<double, Reduced>(mesh, {batch, sequence, features}, 1),
+        random_ids<std::int64_t, Shard<2>>(mesh, {batch, sequence, choices}, all, 2),
+        random<double, Shard<2>>(mesh, {batch, sequence, choices}, 3),
+        random<double, Reduced>(mesh, {all, 2, hidden, features}, 4),
+        random<double, Reduced>(mesh, {all, out, hidden}, 5));
   const auto two = grid();  // experts on one axis, hidden features on the other
   check(mix, dense_experts, random<double, Reduced, Reduced>(two, {batch, sequence, features}, 1),
         random_ids<std::int64_t, Replicate, Replicate>(two, {batch, sequence, choices}, all, 2),

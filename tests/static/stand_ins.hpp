@@ -203,6 +203,33 @@ struct Embedding : Complete {
   }
 };
 
+/// Like experts, whose hidden features are a square: what is not in this block of them gives nothing.
+struct Experts {
+  static constexpr Signature signature =
+      Signature::of("th", "tk", "tk", "efh", "eof", "to").without_gradient(1).whole('h');
+  template <class T>
+  static constexpr void run(const Inputs<T>& in, Tiny<T>& y) {
+    const auto& [x, ids, weights, up, down] = in;
+    for (Index t = 0; t < y.size(0); ++t) {
+      for (Index k = 0; k < ids.size(1); ++k) {
+        const Index e = static_cast<Index>(number(ids(t, k))) - up.begin[0];
+        if (e < 0 || e >= up.size(0)) continue;
+        for (Index f = 0; f < up.size(1); ++f) {
+          T hidden = 0;
+          for (Index h = 0; h < x.size(1); ++h) hidden += up(e, f, h) * x(t, h);
+          for (Index o = 0; o < y.size(1); ++o) y(t, o) += weights(t, k) * down(e, o, f) * hidden * hidden;
+        }
+      }
+    }
+  }
+  /// It is linear in the weights, and in the last weights of the experts. No operation makes these as pending sums.
+  static constexpr bool not_offered(const OperandPlacements& at) {
+    const bool others = at[0] == reduced && at[3] == reduced && at[1].is_full();
+    return others &&
+           ((at[2] == partial_sum && at[4] == reduced) || (at[2] == reduced && at[4] == partial_sum));
+  }
+};
+
 /// Like cross_entropy: a scalar of rows that are coupled in themselves, with targets that have no gradient.
 struct CrossEntropy : Complete {
   static constexpr Signature signature = Signature::of("rc", "r", "").without_gradient(1).whole('c');

@@ -40,7 +40,7 @@ struct RoutingOptions {
   TopKOptions choice{};    ///< groups of experts
 };
 
-/// What `route` returns. Every member has the layout of the logits.
+/// The result of `route`. Every member has the layout of the logits.
 template <class Logits, class Ids, class Weights>
 struct Routing {
   Logits logits;    ///< [t…, experts]

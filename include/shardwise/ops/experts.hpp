@@ -18,6 +18,7 @@
 /// | `Reduced`  | full       | `Reduced`  | `Shard<0>` | `Shard<0>` | `Partial<Sum>`  | experts cut           |
 /// | `Reduced`  | full       | `Reduced`  | `Shard<2>` | `Shard<2>` | `Partial<Sum>`  | hidden features cut   |
 /// | `Reduced`  | full       | `Reduced`  | `Reduced`  | `Shard<1>` | `Shard` (last)  | output features cut   |
+/// | `Reduced`  | `Shard<k>` | `Shard<k>` | `Reduced`  | `Reduced`  | `Partial<Sum>`  | choices cut           |
 
 #include <shardwise/kernel/embedding.hpp>
 #include <shardwise/kernel/experts.hpp>
@@ -28,11 +29,8 @@ namespace shardwise {
 
 struct ExpertsOp {
   static constexpr const char* name = "experts";
-  static constexpr Signature signature = Signature::of("...h, ...k, ...k, egfh, eof -> ...o")
-                                             .without_gradient(1)
-                                             .whole('h')
-                                             .whole('k')
-                                             .whole('g');
+  static constexpr Signature signature =
+      Signature::of("...h, ...k, ...k, egfh, eof -> ...o").without_gradient(1).whole('h').whole('g');
   static constexpr Saved saved{.inputs = 0b11111};
   static constexpr bool accumulates = true;
 

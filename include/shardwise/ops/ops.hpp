@@ -15,6 +15,7 @@
 #include <shardwise/ops/contract.hpp>
 #include <shardwise/ops/dropout.hpp>
 #include <shardwise/ops/embedding.hpp>
+#include <shardwise/ops/experts.hpp>
 #include <shardwise/ops/index_select.hpp>
 #include <shardwise/ops/key_value_cache.hpp>
 #include <shardwise/ops/layer_norm.hpp>
@@ -30,6 +31,8 @@
 #include <shardwise/ops/rope.hpp>
 #include <shardwise/ops/softmax.hpp>
 #include <shardwise/ops/swiglu.hpp>
+#include <shardwise/ops/take_along_dim.hpp>
+#include <shardwise/ops/top_k.hpp>
 #include <shardwise/ops/transpose.hpp>
 #include <shardwise/ops/variance.hpp>
 #include <shardwise/ops/where.hpp>
