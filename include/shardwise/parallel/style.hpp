@@ -14,6 +14,8 @@
 /// | `CopyParallel<Axes>`    | all               | `Reduced`            | `Reduced`    | `Reduced`                |
 /// | `NoParallel`            | all               | unchanged            | all the same | unchanged                |
 ///
+/// `ExpertParallel<Axes>` and `ExpertTensorParallel<Axes>` are for experts: see nn/mixture_of_experts.hpp.
+///
 /// An embedding takes tokens in any layout; its `Shard<out>` are columns of the table, its `Shard<in>` rows.
 /// `RowwiseParallel<tp, output<Shard<1>>>` returns `Shard<1>` instead, by a reduce-scatter;
 /// `ColwiseParallel<tp, output<Replicate>>` gathers its output. `communicate_as<…>`, as an additional or the only
