@@ -4,9 +4,9 @@
 /// @file
 /// `experts`, `top_k` and `take_along_dim`.
 
+#include <shardwise/ops/argmax.hpp>
 #include <shardwise/ops/experts.hpp>
-#include <shardwise/ops/take_along_dim.hpp>
-#include <shardwise/ops/top_k.hpp>
+#include <shardwise/ops/index_select.hpp>
 
 #include "ops_check.hpp"
 

@@ -30,72 +30,50 @@ struct SlotsOfExpert {
   bool first;  ///< of their expert
 };
 
-/// The slots of each own expert: a counting sort.
-class SlotsByExpert {
- public:
-  template <class Id>
-  SlotsByExpert(const ExpertExtents& s, const Id* ids) : experts_(s.experts) {
-    struct Begins;
-    struct Order;
-    const Index slots = s.tokens * s.choices;
-    begin_ = scratch<Begins, Index>(s.experts + 2);
-    order_ = scratch<Order, Index>(slots);
-    std::fill_n(begin_, s.experts + 2, 0);
-    const auto each = [&](auto f) {
-      for (Index slot = 0; slot < slots; ++slot) {
-        const Index expert = static_cast<Index>(ids[slot]) - s.first;
-        if (expert >= 0 && expert < s.experts) f(expert, slot);
-      }
-    };
-    each([&](Index expert, Index) { ++begin_[expert + 2]; });
-    for (Index i = 2; i < s.experts + 2; ++i) begin_[i] += begin_[i - 1];
-    each([&](Index expert, Index slot) { order_[begin_[expert + 1]++] = slot; });
-  }
-
-  /// Calls f(SlotsOfExpert) until all own slots had their turn, expert by expert. One without slots has its turn, too.
-  template <class F>
-  void for_each(F f) const {
-    constexpr Index most = 512;  // bounds the working memory
-    for (Index e = 0; e < experts_; ++e) {
-      Index row = begin_[e];
-      do {
-        const Index count = std::min(most, begin_[e + 1] - row);
-        f(SlotsOfExpert{e, row, order_ + row, count, row == begin_[e]});
-        row += count;
-      } while (row < begin_[e + 1]);
+struct SlotBegins;
+struct SlotOrder;
+/// Calls f(SlotsOfExpert) until all slots of own experts had their turn, expert by expert, by a counting sort. An expert
+/// without slots has its turn, too.
+template <class Id, class F>
+void for_each_expert(const ExpertExtents& s, const Id* ids, F f) {
+  const Index slots = s.tokens * s.choices;
+  auto *const begin = scratch<SlotBegins, Index>(s.experts + 2), *const order =
+                                                                     scratch<SlotOrder, Index>(slots);
+  const auto each = [&](auto visit) {
+    for (Index slot = 0; slot < slots; ++slot) {
+      const Index expert = static_cast<Index>(ids[slot]) - s.first;
+      if (expert >= 0 && expert < s.experts) visit(expert, slot);
     }
+  };
+  std::fill_n(begin, s.experts + 2, 0);
+  each([&](Index expert, Index) { ++begin[expert + 2]; });
+  for (Index i = 2; i < s.experts + 2; ++i) begin[i] += begin[i - 1];
+  each([&](Index expert, Index slot) { order[begin[expert + 1]++] = slot; });
+  constexpr Index most = 512;  // bounds the working memory
+  for (Index e = 0; e < s.experts; ++e) {
+    Index row = begin[e];
+    do {
+      const Index count = std::min(most, begin[e + 1] - row);
+      f(SlotsOfExpert{e, row, order + row, count, row == begin[e]});
+      row += count;
+    } while (row < begin[e + 1]);
   }
+}
 
- private:
-  Index experts_;
-  Index *begin_, *order_;
-};
-
-/// Sums of rows in the compute type; `finish` rounds each once.
-template <class T>
-class RowSums {
- public:
-  using C = compute_t<T>;
-
-  RowSums(Index rows, Index dim, T* to, bool accumulate) : count_(rows * dim), dim_(dim), to_(to) {
-    if constexpr (std::is_same_v<T, C>) {
-      sum_ = to;
-    } else {
-      sum_ = scratch<RowSums, C>(count_);
-      if (accumulate) convert(count_, to, sum_);
-    }
-    if (!accumulate) fill<C>(count_, 0, sum_);
+/// Calls f(sums), which adds to n numbers of the compute type; each is rounded once, to y.
+template <class T, class F>
+void sum_wide(Index n, T* y, bool accumulate, F f) {
+  if constexpr (std::is_same_v<T, compute_t<T>>) {
+    if (!accumulate) fill<T>(n, 0, y);
+    f(y);
+  } else {
+    struct Sums;
+    auto* const sums = scratch<Sums, compute_t<T>>(n);
+    accumulate ? convert(n, y, sums) : fill<compute_t<T>>(n, 0, sums);
+    f(sums);
+    convert(n, sums, y);
   }
-  void add(Index row, const C* x) { accumulate(dim_, x, sum_ + row * dim_); }
-  void finish() {
-    if constexpr (!std::is_same_v<T, C>) convert(count_, sum_, to_);
-  }
-
- private:
-  Index count_, dim_;
-  T* to_;
-  C* sum_;
-};
+}
 
 struct ExpertRows;
 struct ExpertProjected;
@@ -119,25 +97,26 @@ template <class T, class Id>
 void experts(const ExpertExtents& s, const T* x, const Id* ids, const T* weights, const T* gate_up,
              const T* down, T* projected, T* y) {
   const Index wide = 2 * s.hidden;
-  detail::RowSums<T> sums(s.tokens, s.out, y, false);
-  detail::SlotsByExpert(s, ids).for_each([&](const detail::SlotsOfExpert& of) {
-    const T* const rows = detail::gather_rows<detail::ExpertRows>(of, s.choices, s.features, x);
-    T* const both =
-        projected ? projected + of.row * wide : scratch<detail::ExpertProjected, T>(of.count * wide);
-    T* const hidden = scratch<detail::ExpertHidden, T>(of.count * s.hidden);
-    auto* const result = scratch<detail::ExpertResult, compute_t<T>>(of.count * s.out);
-    gemm(Transpose::no, Transpose::yes, of.count, wide, s.features, rows, s.features,
-         gate_up + of.expert * wide * s.features, s.features, both, wide, false);
-    for (Index i = 0; i < of.count; ++i) {
-      T* const h = hidden + i * s.hidden;
-      swiglu(s.hidden, both + i * wide, both + i * wide + s.hidden, h);
-      scale(s.hidden, widen(weights[of.slots[i]]), h, h);
-    }
-    gemm(Transpose::no, Transpose::yes, of.count, s.out, s.hidden, hidden, s.hidden,
-         down + of.expert * s.out * s.hidden, s.hidden, result, s.out, false);
-    for (Index i = 0; i < of.count; ++i) sums.add(of.slots[i] / s.choices, result + i * s.out);
+  detail::sum_wide(s.tokens * s.out, y, false, [&](compute_t<T>* sums) {
+    detail::for_each_expert(s, ids, [&](const detail::SlotsOfExpert& of) {
+      const T* const rows = detail::gather_rows<detail::ExpertRows>(of, s.choices, s.features, x);
+      T* const both =
+          projected ? projected + of.row * wide : scratch<detail::ExpertProjected, T>(of.count * wide);
+      T* const hidden = scratch<detail::ExpertHidden, T>(of.count * s.hidden);
+      auto* const result = scratch<detail::ExpertResult, compute_t<T>>(of.count * s.out);
+      gemm(Transpose::no, Transpose::yes, of.count, wide, s.features, rows, s.features,
+           gate_up + of.expert * wide * s.features, s.features, both, wide, false);
+      for (Index i = 0; i < of.count; ++i) {
+        T* const h = hidden + i * s.hidden;
+        swiglu(s.hidden, both + i * wide, both + i * wide + s.hidden, h);
+        scale(s.hidden, widen(weights[of.slots[i]]), h, h);
+      }
+      gemm(Transpose::no, Transpose::yes, of.count, s.out, s.hidden, hidden, s.hidden,
+           down + of.expert * s.out * s.hidden, s.hidden, result, s.out, false);
+      for (Index i = 0; i < of.count; ++i)
+        accumulate(s.out, result + i * s.out, sums + of.slots[i] / s.choices * s.out);
+    });
   });
-  sums.finish();
 }
 SHARDWISE_COMPILE(experts<float, std::int64_t>)
 
@@ -158,52 +137,54 @@ void experts_backward(const ExpertExtents& s, const T* x, const Id* ids, const T
   struct GradientProjected;
   const Index wide = 2 * s.hidden;
   if (dweights.data && !dweights.accumulate) fill<T>(s.tokens * s.choices, 0, dweights.data);
-  detail::RowSums<T> sums(dx.data ? s.tokens : 0, s.features, dx.data, dx.accumulate);
-  detail::SlotsByExpert(s, ids).for_each([&](const detail::SlotsOfExpert& of) {
-    const T *const gate_up_here = gate_up + of.expert * wide * s.features, *const down_here =
-                                                                               down +
-                                                                               of.expert * s.out * s.hidden;
-    const T* const rows = detail::gather_rows<detail::ExpertRows>(of, s.choices, s.features, x);
-    const T* const dy_rows = detail::gather_rows<GradientRows>(of, s.choices, s.out, dy);
-    const T* both = projected ? projected + of.row * wide : nullptr;
-    if (!projected) {
-      T* const again = scratch<detail::ExpertProjected, T>(of.count * wide);
-      gemm(Transpose::no, Transpose::yes, of.count, wide, s.features, rows, s.features, gate_up_here,
-           s.features, again, wide, false);
-      both = again;
-    }
-    T *const hidden = scratch<detail::ExpertHidden, T>(of.count * s.hidden),
-             *const dhidden = scratch<GradientHidden, T>(of.count * s.hidden),
-             *const dboth = scratch<GradientProjected, T>(of.count * wide);
-    gemm(Transpose::no, Transpose::no, of.count, s.hidden, s.out, dy_rows, s.out, down_here, s.hidden,
-         dhidden, s.hidden, false);
-    for (Index i = 0; i < of.count; ++i) {
-      const T *const gate = both + i * wide, *const up = gate + s.hidden;
-      T *const h = hidden + i * s.hidden, *const dh = dhidden + i * s.hidden;
-      const auto weight = widen(weights[of.slots[i]]);
-      swiglu(s.hidden, gate, up, h);
-      if (dweights.data) {
-        T& to = dweights.data[of.slots[i]];
-        to = narrow<T>(widen(to) + static_cast<compute_t<T>>(dot(s.hidden, h, dh)));
+  detail::sum_wide(dx.data ? s.tokens * s.features : 0, dx.data, dx.accumulate, [&](compute_t<T>* sums) {
+    detail::for_each_expert(s, ids, [&](const detail::SlotsOfExpert& of) {
+      const T *const gate_up_here = gate_up + of.expert * wide * s.features, *const down_here =
+                                                                                 down +
+                                                                                 of.expert * s.out * s.hidden;
+      const T* const rows = detail::gather_rows<detail::ExpertRows>(of, s.choices, s.features, x);
+      const T* const dy_rows = detail::gather_rows<GradientRows>(of, s.choices, s.out, dy);
+      const T* both = projected ? projected + of.row * wide : nullptr;
+      if (!projected) {
+        T* const again = scratch<detail::ExpertProjected, T>(of.count * wide);
+        gemm(Transpose::no, Transpose::yes, of.count, wide, s.features, rows, s.features, gate_up_here,
+             s.features, again, wide, false);
+        both = again;
       }
-      scale(s.hidden, weight, h, h);
-      scale(s.hidden, weight, dh, dh);
-      swiglu_backward(s.hidden, gate, up, dh, dboth + i * wide, dboth + i * wide + s.hidden);
-    }
-    const auto weight_gradient = [&](Index m, Index n, const T* left, const T* right, GradientTo<T> to) {
-      if (!to.data) return;
-      gemm(Transpose::yes, Transpose::no, m, n, of.count, left, m, right, n, to.data + of.expert * m * n, n,
-           to.accumulate || !of.first);
-    };
-    weight_gradient(s.out, s.hidden, dy_rows, hidden, ddown);
-    weight_gradient(wide, s.features, dboth, rows, dgate_up);
-    if (!dx.data) return;
-    auto* const dx_rows = scratch<detail::ExpertResult, compute_t<T>>(of.count * s.features);
-    gemm(Transpose::no, Transpose::no, of.count, s.features, wide, dboth, wide, gate_up_here, s.features,
-         dx_rows, s.features, false);
-    for (Index i = 0; i < of.count; ++i) sums.add(of.slots[i] / s.choices, dx_rows + i * s.features);
+      T *const hidden = scratch<detail::ExpertHidden, T>(of.count * s.hidden),
+               *const dhidden = scratch<GradientHidden, T>(of.count * s.hidden),
+               *const dboth = scratch<GradientProjected, T>(of.count * wide);
+      gemm(Transpose::no, Transpose::no, of.count, s.hidden, s.out, dy_rows, s.out, down_here, s.hidden,
+           dhidden, s.hidden, false);
+      for (Index i = 0; i < of.count; ++i) {
+        const T *const gate = both + i * wide, *const up = gate + s.hidden;
+        T *const h = hidden + i * s.hidden, *const dh = dhidden + i * s.hidden;
+        const auto weight = widen(weights[of.slots[i]]);
+        swiglu(s.hidden, gate, up, h);
+        if (dweights.data) {
+          T& to = dweights.data[of.slots[i]];
+          to = narrow<T>(widen(to) + static_cast<compute_t<T>>(dot(s.hidden, h, dh)));
+        }
+        scale(s.hidden, weight, h, h);
+        scale(s.hidden, weight, dh, dh);
+        swiglu_backward(s.hidden, gate, up, dh, dboth + i * wide, dboth + i * wide + s.hidden);
+      }
+      const auto weight_gradient = [&](Index m, Index n, const T* left, const T* right, GradientTo<T> to) {
+        if (!to.data) return;
+        gemm(Transpose::yes, Transpose::no, m, n, of.count, left, m, right, n, to.data + of.expert * m * n, n,
+             to.accumulate || !of.first);
+      };
+      weight_gradient(s.out, s.hidden, dy_rows, hidden, ddown);
+      weight_gradient(wide, s.features, dboth, rows, dgate_up);
+      if (!dx.data) return;
+      auto* const dx_rows = scratch<detail::ExpertResult, compute_t<T>>(of.count * s.features);
+      gemm(Transpose::no, Transpose::no, of.count, s.features, wide, dboth, wide, gate_up_here, s.features,
+           dx_rows, s.features, false);
+      for (Index i = 0; i < of.count; ++i) {
+        accumulate(s.features, dx_rows + i * s.features, sums + of.slots[i] / s.choices * s.features);
+      }
+    });
   });
-  if (dx.data) sums.finish();
 }
 SHARDWISE_COMPILE(experts_backward<float, std::int64_t>)
 

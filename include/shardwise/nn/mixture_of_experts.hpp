@@ -12,14 +12,10 @@
 /// Along the axes that the style names, all ranks route all of their tokens, and compute terms of the results. No token is
 /// dropped, and what is communicated does not depend on the choices.
 ///
-/// A model adds the losses of a routing to its own loss, so they count once, whatever is computed again or elsewhere:
+/// A model adds the losses of a routing to its own loss, so they count once, whatever is computed again:
 ///
-/// ```
-/// auto in = moe.take(x);
-/// auto routing = moe.route(in);
-/// auto y = moe.mix(in, routing, x);   // = moe(x)
-/// auto loss = … + 0.01 * balance_loss(routing);
-/// ```
+///     auto in = moe.take(x);  auto routing = moe.route(in);  auto y = moe.mix(in, routing, x);   // y = moe(x)
+///     auto loss = … + 0.01 * balance_loss(routing);
 
 #include <optional>
 
@@ -80,12 +76,6 @@ class MixtureOfExperts : public Module<MixtureOfExperts<MeshType, Style, T>> {
   struct Shared {
     Weight<packed(shared_weights(0)), 2, 0, 1> gate, up;
     Weight<packed(shared_weights(1)), 2, 0, 1> down;
-
-    constexpr void visit(auto&& f) {
-      f("gate", gate);
-      f("up", up);
-      f("down", down);
-    }
   };
 
   constexpr MixtureOfExperts(const MeshType& mesh, Index features,
@@ -142,7 +132,10 @@ class MixtureOfExperts : public Module<MixtureOfExperts<MeshType, Style, T>> {
     if (bias) f("bias", *bias);
     f("gate_up", gate_up);
     f("down", down);
-    if (shared) f("shared", *shared);
+    if (!shared) return;
+    f("shared.gate", shared->gate);
+    f("shared.up", shared->up);
+    f("shared.down", shared->down);
   }
 
   Weight<packed(router_weights), 2, 0, 1> router;  ///< [experts, features]

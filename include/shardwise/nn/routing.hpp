@@ -15,23 +15,18 @@
 #include <shardwise/layout/diagnosis.hpp>
 #include <shardwise/ops/activation.hpp>
 #include <shardwise/ops/add.hpp>
+#include <shardwise/ops/argmax.hpp>
 #include <shardwise/ops/arithmetic.hpp>
 #include <shardwise/ops/contract.hpp>
+#include <shardwise/ops/index_select.hpp>
 #include <shardwise/ops/one_hot.hpp>
 #include <shardwise/ops/reduction.hpp>
 #include <shardwise/ops/softmax.hpp>
-#include <shardwise/ops/take_along_dim.hpp>
-#include <shardwise/ops/top_k.hpp>
 
 namespace shardwise {
 
 enum class Scores : std::uint8_t { softmax, sigmoid };
 
-/// | model               | options                                                                                    |
-/// |---------------------|--------------------------------------------------------------------------------------------|
-/// | Mixtral, Qwen3      | `{.k = 8}`                                                                                 |
-/// | Qwen2-MoE, Switch   | `{.k = 4, .normalized = false}`                                                            |
-/// | DeepSeek V3         | `{.k = 8, .scores = Scores::sigmoid, .scale = 2.5, .choice = {.groups = 8, .kept_groups = 4}}` |
 struct RoutingOptions {
   Index k = 2;  ///< experts of a token
   Scores scores = Scores::softmax;
@@ -70,19 +65,14 @@ constexpr auto whole_on_every_rank(const X& x) {
   }
 }
 
-constexpr auto sum_over_tokens(const auto& x) {
-  if constexpr (rank_of < std::remove_cvref_t < decltype(x) >>> 1) {
-    return sum_over_tokens(sum<0>(x));
-  } else {
-    return x;
-  }
-}
-
 /// The mean over the tokens of x, [t…, c], on all ranks: [c].
-constexpr auto mean_over_tokens(const auto& x) {
-  const auto total = whole_on_every_rank(sum_over_tokens(x));
-  return scale(total, static_cast<double>(x.shape()[rank_of<std::remove_cvref_t<decltype(x)>> - 1]) /
-                          static_cast<double>(elements(x.shape())));
+template <Operand X>
+constexpr auto mean_over_tokens(const X& x) {
+  if constexpr (rank_of<X> == 1) {
+    return whole_on_every_rank(x);
+  } else {
+    return mean_over_tokens(mean<0>(x));
+  }
 }
 /// The same with a weight for each token, such as 1, or 0 for padding.
 template <Operand X, Operand Mask>
@@ -100,25 +90,17 @@ constexpr auto mean_over_tokens(const X& x, const Mask& mask) {
 template <Operand Logits, Operand... Bias>
   requires(sizeof...(Bias) <= 1)
 constexpr auto route(const Logits& logits, const RoutingOptions& options, const Bias&... bias) {
-  const bool softmax_scores = options.scores == Scores::softmax;
-  auto choice = logits;  // has the order of the scores
-  if (sizeof...(Bias) > 0 || options.choice.groups > 1) {
-    if (softmax_scores) {
-      choice = softmax(logits);
-    } else {
-      choice = sigmoid(logits);
-    }
-    ((choice = add(choice, alongside(bias, logits))), ...);
-  }
-  const auto ids = top_k(choice, options.k, options.choice);
-  auto weights = take_along_dim(logits, ids);
-  if (options.normalized) {
-    weights = detail::probabilities(weights, options.scores);
-  } else if (softmax_scores) {
-    weights = take_along_dim(softmax(logits), ids);
+  auto scores = logits;
+  if (options.scores == Scores::softmax) {
+    scores = softmax(logits);
   } else {
-    weights = sigmoid(weights);
+    scores = sigmoid(logits);
   }
+  auto choice = scores;
+  ((choice = add(choice, alongside(bias, logits))), ...);
+  const auto ids = top_k(choice, options.k, options.choice);
+  auto weights = take_along_dim(scores, ids);
+  if (options.normalized) weights = detail::probabilities(take_along_dim(logits, ids), options.scores);
   if (options.scale != 1) weights = scale(weights, options.scale);
   return Routing<Logits, std::remove_const_t<decltype(ids)>, decltype(weights)>{logits, ids, weights,
                                                                                 options};
@@ -134,7 +116,7 @@ struct BalanceLossOptions {
 /// communicates one all-reduce of a number for each expert, for f and for P; backward nothing.
 template <class R, Operand... Mask>
   requires(sizeof...(Mask) <= 1)
-constexpr auto balance_loss(const R& routing, const BalanceLossOptions& options, const Mask&... mask) {
+constexpr auto balance_loss(const R& routing, const BalanceLossOptions& options = {}, const Mask&... mask) {
   using Element = typename tensor_of<decltype(routing.logits)>::Element;
   const Index experts = routing.logits.shape()[rank_of<std::remove_cvref_t<decltype(routing.logits)>> - 1];
   const auto chosen = sum<-2>(one_hot<Element>(routing.ids, experts));
@@ -143,10 +125,6 @@ constexpr auto balance_loss(const R& routing, const BalanceLossOptions& options,
       detail::mean_over_tokens(detail::probabilities(routing.logits, routing.options.scores), mask...);
   return scale(sum(mul(mean, share)),
                options.uniform * static_cast<double>(experts) / static_cast<double>(routing.options.k));
-}
-template <class R>
-constexpr auto balance_loss(const R& routing) {
-  return balance_loss(routing, BalanceLossOptions{});
 }
 
 /// The mean over the tokens of (log Σ_e exp(logits_e))² (Zoph et al., "ST-MoE", 2022). For a mask, see `balance_loss`. The

@@ -3,10 +3,12 @@
 #pragma once
 
 /// @file
-/// `argmax`: where the largest element of one dimension is, which is whole on every rank.
+/// `argmax`: where the largest element of one dimension is, which is whole on every rank; and `top_k`: where the k largest
+/// elements of the last dimension are.
 ///
 /// ```
 /// next = argmax<-1>(logits);   // [batch, vocabulary] to the ids [batch]
+/// ids = top_k(logits, 8);      // [tokens, experts] to [tokens, 8]
 /// ```
 
 #include <shardwise/kernel/reduce.hpp>
@@ -53,5 +55,51 @@ constexpr auto argmax(const X& x) {
 }
 template <int Dim, Operand X, IllFormed Why = result_of<ArgmaxOp<Dim>, X>>
 Why argmax(const X&);  // see Why
+
+/// The dimension may consist of groups of equal size. The elements are then those of the groups whose two largest elements
+/// have the largest sums (DeepSeek-AI, "DeepSeek-V3 technical report", 2024).
+struct TopKOptions {
+  Index groups = 1;
+  Index kept_groups = 1;
+};
+
+struct TopKOp {
+  using Element = std::int64_t;
+  Index k;
+  TopKOptions options;
+
+  static constexpr const char* name = "top_k";
+  static constexpr Signature signature = Signature::of("...n -> ...k").whole('n');
+
+  template <int Rank>
+  constexpr Shape<Rank> shape(const Shape<Rank>& x) const {
+    const auto [groups, kept] = options;
+    const Index n = x[Rank - 1];
+    if (groups < 1 || kept < 1 || kept > groups || n % groups != 0) {
+      detail::fail({"top_k: ", kept, " of ", groups, " groups of ", n, " elements"});
+    }
+    if (k < 0 || k > n / groups * kept) {
+      detail::fail({"top_k: k is ", k, ", of ", n / groups * kept, " elements"});
+    }
+    Shape<Rank> y = x;
+    y[Rank - 1] = k;
+    return y;
+  }
+
+  static constexpr std::int64_t flops(const auto& y, const auto& x) { return x.elements() * y.columns(); }
+  void forward(auto y, void*, auto x) const {
+    kernel::top_k(x.rows(), x.columns(), k, options.groups, options.kept_groups, x.data, y.data);
+  }
+};
+
+/// x: [r…, n]; the result is [r…, k], of `std::int64_t`, without a gradient: the indices of the k largest elements of each
+/// row, the largest first. Of equal elements the first counts; a NaN counts as the largest. Throws `std::invalid_argument`
+/// unless the groups divide n and contain k elements.
+template <Operand X, WellFormed Result = result_of<TopKOp, X>>
+constexpr auto top_k(const X& x, Index k, const TopKOptions& options = {}) {
+  return apply(TopKOp{k, options}, x);
+}
+template <Operand X, IllFormed Why = result_of<TopKOp, X>>
+Why top_k(const X&, Index, const TopKOptions& = {});  // see Why
 
 }  // namespace shardwise

@@ -34,31 +34,16 @@ struct ExpertsOp {
   static constexpr Saved saved{.inputs = 0b11111};
   static constexpr bool accumulates = true;
 
-  template <int Rank>
-  static constexpr Shape<Rank> shape(const Shape<Rank>& x, const Shape<Rank>& ids, const Shape<Rank>& weights,
-                                     const Shape<4>& gate_up, const Shape<3>& down) {
-    if (gate_up[1] != 2) {
-      detail::fail({"experts: gate_up is ", gate_up, ", and must be [experts, 2, hidden, features]"});
-    }
-    Shape<Rank> y{};
-    const std::span<const Index> shapes[]{x, ids, weights, gate_up, down};
-    detail::fit(detail::signature_of<ExpertsOp, Rank, Rank, Rank, 4, 3>, name, shapes, y.data());
-    return y;
-  }
-
   /// For plans, which do not know the ids: as if all experts were chosen as often.
   static constexpr std::int64_t flops(const auto& y, const auto& x, const auto& ids, const auto&,
                                       const auto& gate_up, const auto&) {
     return hidden(ids, gate_up) * (2 * (2 * x.columns() + y.columns()) + 3);
   }
   static constexpr std::int64_t gradient_flops(unsigned wanted, const auto& y, const auto& x, const auto& ids,
-                                               const auto&, const auto& gate_up, const auto&) {
-    const auto products = [&](unsigned operand, Index width) {
-      return (wanted >> operand & 1u) != 0 ? 2 * width : 0;
-    };
-    const std::int64_t gate_and_up = 2 * x.columns(), again = all_here(gate_up) ? 0 : 2 * gate_and_up;
-    return hidden(ids, gate_up) * (again + 2 * y.columns() + 10 + products(0, gate_and_up) +
-                                   products(3, gate_and_up) + products(4, y.columns()));
+                                               const auto& weights, const auto& gate_up, const auto& down) {
+    const bool trained = (wanted & 0b11000u) != 0;
+    return flops(y, x, ids, weights, gate_up, down) * (trained ? 2 : 1) +
+           (all_here(gate_up) ? 0 : hidden(ids, gate_up) * 4 * x.columns());
   }
   /// The projections of all slots, if all experts are on this rank. Otherwise their number is data, so the pullback
   /// computes them again.
@@ -71,6 +56,9 @@ struct ExpertsOp {
   template <class T, class Id, int Rank>
   static void forward(View<T, Rank> y, void* projected, View<const T, Rank> x, View<const Id, Rank> ids,
                       View<const T, Rank> weights, View<const T, 4> gate_up, View<const T, 3> down) {
+    if (gate_up.shape[1] != 2) {
+      detail::fail({"experts: gate_up is ", gate_up.shape, ", and must be [experts, 2, hidden, features]"});
+    }
     const Index wrong = kernel::check_ids(ids.elements(), ids.data, gate_up.shape[0]);
     if (wrong >= 0) {
       detail::fail<std::out_of_range>({"experts: id ", ids.data[wrong], " at ",

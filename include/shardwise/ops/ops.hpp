@@ -31,8 +31,6 @@
 #include <shardwise/ops/rope.hpp>
 #include <shardwise/ops/softmax.hpp>
 #include <shardwise/ops/swiglu.hpp>
-#include <shardwise/ops/take_along_dim.hpp>
-#include <shardwise/ops/top_k.hpp>
 #include <shardwise/ops/transpose.hpp>
 #include <shardwise/ops/variance.hpp>
 #include <shardwise/ops/where.hpp>
