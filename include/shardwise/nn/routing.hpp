@@ -60,8 +60,7 @@ constexpr auto whole_on_every_rank(const X& x) {
   if constexpr (IllFormed<Y>) {
     return x;
   } else {
-    constexpr Layout layout = Layout::by_axis(Y::MeshOf::axes, [](int) { return replicate; });
-    return redistribute_to<relaid<Y, packed(layout)>>(x);
+    return redistribute_to<whole_of<Y>>(x);
   }
 }
 
