@@ -81,7 +81,7 @@ Dense cosines(std::vector<Index> shape, int number) {
 }
 int number_of(std::string_view parameter) {
   const std::vector<std::string_view> names{"router",    "gate_up",     "down", "shared.gate",
-                                       "shared.up", "shared.down", "bias"};
+                                            "shared.up", "shared.down", "bias"};
   return 1 + static_cast<int>(std::find(names.begin(), names.end(), parameter) - names.begin());
 }
 template <class Model>

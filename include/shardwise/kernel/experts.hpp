@@ -3,8 +3,8 @@
 #pragma once
 
 /// @file
-/// Experts: for each token the weighted sum of a few gated MLPs, each a matrix product over the tokens that chose it; and
-/// `top_k`, which chooses. A slot is a pair of a token and one of its choices, number token · k + choice.
+/// Experts: for each token the weighted sum of a few gated MLPs. Each is computed for the tokens that chose it, as matrix
+/// products. A slot is a pair of a token and one of its choices: number token · choices + choice.
 
 #include <shardwise/base/bodies.hpp>
 #include <shardwise/kernel/activations.hpp>
@@ -32,8 +32,8 @@ struct SlotsOfExpert {
 
 struct SlotBegins;
 struct SlotOrder;
-/// Calls f(SlotsOfExpert) until all slots of own experts had their turn, expert by expert, by a counting sort. An expert
-/// without slots has its turn, too.
+/// Calls f(SlotsOfExpert) until all slots of own experts had their turn, expert by expert, by a counting sort. An
+/// expert without slots has its turn, too.
 template <class Id, class F>
 void for_each_expert(const ExpertExtents& s, const Id* ids, F f) {
   const Index slots = s.tokens * s.choices;
@@ -90,9 +90,9 @@ T* gather_rows(const SlotsOfExpert& of, Index choices, Index dim, const T* x) {
 
 }  // namespace detail
 
-/// y[t] = Σ_j weights[t, j] · down[e] · (silu(gate[e] · x[t]) ∘ (up[e] · x[t])), e = ids[t, j], over own experts, in the
-/// order of e. x: [tokens, features]; ids, weights: [tokens, choices]; gate_up: [experts, 2, hidden, features]; down:
-/// [experts, out, hidden]. `projected`, unless null, gets gate · x and up · x of the own slots: [slots, 2, hidden].
+/// y[t] = Σ_j weights[t, j] · down[e] · (silu(gate[e] · x[t]) ∘ (up[e] · x[t])), e = ids[t, j], over own experts, in
+/// the order of e. x: [tokens, features]; ids, weights: [tokens, choices]; gate_up: [experts, 2, hidden, features];
+/// down: [experts, out, hidden]. `projected`, unless null, gets gate · x and up · x of own slots.
 template <class T, class Id>
 void experts(const ExpertExtents& s, const T* x, const Id* ids, const T* weights, const T* gate_up,
              const T* down, T* projected, T* y) {
@@ -127,7 +127,7 @@ struct GradientTo {
   bool accumulate;
 };
 
-/// The gradients of `experts`. If `projected` is null, it is computed again. An expert without tokens has the gradient 0.
+/// The gradients of `experts`. If `projected` is null, it is computed again. Experts without tokens have the gradient 0.
 template <class T, class Id>
 void experts_backward(const ExpertExtents& s, const T* x, const Id* ids, const T* weights, const T* gate_up,
                       const T* down, const T* projected, const T* dy, GradientTo<T> dx,

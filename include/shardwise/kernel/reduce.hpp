@@ -274,7 +274,8 @@ struct TopKValues;
 struct TopKGroups;
 struct TopKTaken;
 
-/// The index of the largest element that is not taken, which it then is. Of equal ones it is the first; NaN is the largest.
+/// The index of the largest element that is not taken, which it then is. Of equal ones it is the first; NaN is the
+/// largest.
 template <class C>
 Index take_largest(Index n, const C* x, bool* taken) {
   Index best = -1;
@@ -288,8 +289,8 @@ Index take_largest(Index n, const C* x, bool* taken) {
 
 }  // namespace detail
 
-/// ids[r, :]: the indices of the k largest of the n elements of row r, the largest first. With `groups` runs of n / groups
-/// elements, they are from the `kept` groups in which the two largest elements have the largest sums.
+/// ids[r, :]: the indices of the k largest of the n elements of row r, the largest first. With `groups` runs of n /
+/// groups elements, they are from the `kept` groups in which the two largest elements have the largest sums.
 template <class T, class Id>
 void top_k(Index rows, Index n, Index k, Index groups, Index kept, const T* x, Id* ids) {
   using C = compute_t<T>;

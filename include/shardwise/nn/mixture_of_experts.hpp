@@ -6,11 +6,11 @@
 /// `MixtureOfExperts`: a router, gated MLPs of which each token uses a few, and one that every token uses, if wanted.
 ///
 /// ```
-/// MixtureOfExperts<Mesh<dp, ep>, ExpertParallel<ep>> moe(mesh, 512, {.experts = 64, .hidden = 128, .routing = {.k = 8}});
+/// MixtureOfExperts<Mesh<dp, ep>, ExpertParallel<ep>> moe(mesh, 512, {.experts = 64, .hidden = 128});
 /// auto y = moe(x);   // one all-gather and one reduce-scatter over ep, forward and backward
 /// ```
-/// Along the axes that the style names, all ranks route all of their tokens, and compute terms of the results. No token is
-/// dropped, and what is communicated does not depend on the choices.
+/// Along the axes that the style names, all ranks route all of their tokens, and compute terms of the results. No token
+/// is dropped, and what is communicated does not depend on the choices.
 ///
 /// A model adds the losses of a routing to its own loss, so they count once, whatever is computed again:
 ///

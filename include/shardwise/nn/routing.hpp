@@ -3,8 +3,8 @@
 #pragma once
 
 /// @file
-/// Routing: which experts a token goes to, with which weights, from a router's logits; and the losses that keep the experts
-/// evenly used and the logits small.
+/// Routing: which experts a token goes to, with which weights, from a router's logits; and the losses that keep the
+/// experts evenly used and the logits small.
 ///
 /// ```
 /// auto routing = route(logits, {.k = 8});
@@ -83,9 +83,10 @@ constexpr auto mean_over_tokens(const X& x, const Mask& mask) {
 
 }  // namespace detail
 
-/// The k experts of each token, and the weights of their results. logits: [t…, experts], with all experts on every rank,
-/// in the layout of the tokens. The ids, largest score first, and of equal scores the lower id, have no gradient; the
-/// weights have. A `bias`, [experts], is added to the scores for the choice, and not for the weights. Throws as `top_k` does.
+/// The k experts of each token, and the weights of their results. logits: [t…, experts], with all experts on every
+/// rank, in the layout of the tokens. The ids, largest score first, and of equal scores the lower id, have no gradient;
+/// the weights have. A `bias`, [experts], is added to the scores for the choice, and not for the weights. Throws as
+/// `top_k` does.
 template <Operand Logits, Operand... Bias>
   requires(sizeof...(Bias) <= 1)
 constexpr auto route(const Logits& logits, const RoutingOptions& options, const Bias&... bias) {
@@ -109,10 +110,10 @@ struct BalanceLossOptions {
   double uniform = 1;  ///< the loss of evenly used experts: 1 in Switch, k in Hugging Face's models
 };
 
-/// uniform · E · Σ_e f_e · P_e (Fedus et al., "Switch transformers", 2021). f_e is the share of expert e among the choices,
-/// P_e its mean probability, both over the tokens of the whole batch. A `mask`, [t…], of the logits' element type, in any
-/// layout, is 1 for tokens that count and 0 for padding. The result is a scalar, the same on every rank. Forward it
-/// communicates one all-reduce of a number for each expert, for f and for P; backward nothing.
+/// uniform · E · Σ_e f_e · P_e (Fedus et al., "Switch transformers", 2021). f_e is the share of expert e among the
+/// choices, P_e its mean probability, both over the tokens of the whole batch. A `mask`, [t…], of the logits' element
+/// type, in any layout, is 1 for tokens that count and 0 for padding. The result is a scalar, the same on every rank.
+/// Forward it communicates one all-reduce of a number for each expert, for f and for P; backward nothing.
 template <class R, Operand... Mask>
   requires(sizeof...(Mask) <= 1)
 constexpr auto balance_loss(const R& routing, const BalanceLossOptions& options = {}, const Mask&... mask) {
@@ -126,8 +127,8 @@ constexpr auto balance_loss(const R& routing, const BalanceLossOptions& options 
                options.uniform * static_cast<double>(experts) / static_cast<double>(routing.options.k));
 }
 
-/// The mean over the tokens of (log Σ_e exp(logits_e))² (Zoph et al., "ST-MoE", 2022). For a mask, see `balance_loss`. The
-/// result is a scalar, the same on every rank. Forward one all-reduce of a number, backward nothing.
+/// The mean over the tokens of (log Σ_e exp(logits_e))² (Zoph et al., "ST-MoE", 2022). For a mask, see `balance_loss`.
+/// The result is a scalar, the same on every rank. Forward one all-reduce of a number, backward nothing.
 template <class R, Operand... Mask>
   requires(sizeof...(Mask) <= 1)
 constexpr auto z_loss(const R& routing, const Mask&... mask) {

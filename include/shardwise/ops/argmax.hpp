@@ -3,8 +3,8 @@
 #pragma once
 
 /// @file
-/// `argmax`: where the largest element of one dimension is, which is whole on every rank; and `top_k`: where the k largest
-/// elements of the last dimension are.
+/// `argmax`: where the largest element of one dimension is, which is whole on every rank; and `top_k`: where the k
+/// largest elements of the last dimension are.
 ///
 /// ```
 /// next = argmax<-1>(logits);   // [batch, vocabulary] to the ids [batch]
@@ -56,8 +56,8 @@ constexpr auto argmax(const X& x) {
 template <int Dim, Operand X, IllFormed Why = result_of<ArgmaxOp<Dim>, X>>
 Why argmax(const X&);  // see Why
 
-/// The dimension may consist of groups of equal size. The elements are then those of the groups whose two largest elements
-/// have the largest sums (DeepSeek-AI, "DeepSeek-V3 technical report", 2024).
+/// The dimension may consist of groups of equal size. The elements are then those of the groups whose two largest
+/// elements have the largest sums (DeepSeek-AI, "DeepSeek-V3 technical report", 2024).
 struct TopKOptions {
   Index groups = 1;
   Index kept_groups = 1;
@@ -92,9 +92,9 @@ struct TopKOp {
   }
 };
 
-/// x: [r…, n]; the result is [r…, k], of `std::int64_t`, without a gradient: the indices of the k largest elements of each
-/// row, the largest first. Of equal elements the first counts; a NaN counts as the largest. Throws `std::invalid_argument`
-/// unless the groups divide n and contain k elements.
+/// x: [r…, n]; the result is [r…, k], of `std::int64_t`, without a gradient: the indices of the k largest elements of
+/// each row, the largest first. Of equal elements the first counts; a NaN counts as the largest. Throws
+/// `std::invalid_argument` unless the groups divide n and contain k elements.
 template <Operand X, WellFormed Result = result_of<TopKOp, X>>
 constexpr auto top_k(const X& x, Index k, const TopKOptions& options = {}) {
   return apply(TopKOp{k, options}, x);

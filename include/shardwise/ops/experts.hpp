@@ -90,13 +90,13 @@ struct ExpertsOp {
   }
 };
 
-/// x: [t…, features]; ids: integers, [t…, k]; weights: [t…, k]; gate_up: [experts, 2, hidden, features], the gate first;
-/// down: [experts, out, hidden]. The result is [t…, out]. Layouts as in the table above; x and the experts have one element
-/// type. Terms are added in the order of the experts, so the order of a token's ids does not matter.
+/// x: [t…, features]; ids: integers, [t…, k]; weights: [t…, k]; gate_up: [experts, 2, hidden, features], the gate
+/// first; down: [experts, out, hidden]. The result is [t…, out]. Layouts as in the table above; x and the experts have
+/// one element type. Terms are added in the order of the experts, so the order of a token's ids does not matter.
 ///
-/// The pullback keeps the operands, and, where no axis shards the experts, the k · 2 · hidden projections of each token.
-/// Throws `std::invalid_argument` if extents do not fit, and `std::out_of_range`, on the ranks that hold it, for an id
-/// outside [0, experts).
+/// The pullback keeps the operands, and, where no axis shards the experts, the k · 2 · hidden projections of each
+/// token. Throws `std::invalid_argument` if extents do not fit, and `std::out_of_range`, on the ranks that hold it, for
+/// an id outside [0, experts).
 SHARDWISE_FUNCTION(experts, ExpertsOp);
 
 }  // namespace shardwise

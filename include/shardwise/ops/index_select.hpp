@@ -10,9 +10,9 @@
 /// y = index_select<0>(x, ids);                            // y[i, c] = x[ids[i], c]
 /// best = take_along_dim(scores, top_k(scores, 8));        // best[r, j] = scores[r, ids[r, j]]
 /// ```
-/// `index_select`: along one axis, besides whole operands: other dimensions of x may be sharded; sharded indices beside an x that is
-/// `Reduced` give a sharded result; and if dimension `Dim` is sharded, each rank contributes what it owns to a
-/// pending sum. `embedding` is the same for a table, with indices of any shape.
+/// `index_select`: along one axis, besides whole operands: other dimensions of x may be sharded; sharded indices beside
+/// an x that is `Reduced` give a sharded result; and if dimension `Dim` is sharded, each rank contributes what it owns
+/// to a pending sum. `embedding` is the same for a table, with indices of any shape.
 
 #include <shardwise/kernel/embedding.hpp>
 #include <shardwise/layout/diagnosis.hpp>
@@ -104,9 +104,9 @@ struct TakeAlongDimOp {
   }
 };
 
-/// y[r, j] = x[r, ids[r, j]]. x: [r…, n], where n is whole on every rank; ids: integers, [r…, k]; the result is [r…, k].
-/// Throws `std::invalid_argument` if the rows differ, and `std::out_of_range`, on the rank that holds it, for an index
-/// outside [0, n).
+/// y[r, j] = x[r, ids[r, j]]. x: [r…, n], where n is whole on every rank; ids: integers, [r…, k]; the result is [r…,
+/// k]. Throws `std::invalid_argument` if the rows differ, and `std::out_of_range`, on the rank that holds it, for an
+/// index outside [0, n).
 SHARDWISE_FUNCTION(take_along_dim, TakeAlongDimOp);
 
 }  // namespace shardwise
