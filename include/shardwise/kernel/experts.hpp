@@ -108,7 +108,7 @@ void experts(const ExpertExtents& s, const T* x, const Id* ids, const T* weights
            gate_up + of.expert * wide * s.features, s.features, both, wide, false);
       for (Index i = 0; i < of.count; ++i) {
         T* const h = hidden + i * s.hidden;
-        swiglu(s.hidden, both + i * wide, both + i * wide + s.hidden, h);
+        gated<Silu>(s.hidden, both + i * wide, both + i * wide + s.hidden, h);
         scale(s.hidden, widen(weights[of.slots[i]]), h, h);
       }
       gemm(Transpose::no, Transpose::yes, of.count, s.out, s.hidden, hidden, s.hidden,
@@ -160,14 +160,14 @@ void experts_backward(const ExpertExtents& s, const T* x, const Id* ids, const T
         const T *const gate = both + i * wide, *const up = gate + s.hidden;
         T *const h = hidden + i * s.hidden, *const dh = dhidden + i * s.hidden;
         const auto weight = widen(weights[of.slots[i]]);
-        swiglu(s.hidden, gate, up, h);
+        gated<Silu>(s.hidden, gate, up, h);
         if (dweights.data) {
           T& to = dweights.data[of.slots[i]];
           to = narrow<T>(widen(to) + static_cast<compute_t<T>>(dot(s.hidden, h, dh)));
         }
         scale(s.hidden, weight, h, h);
         scale(s.hidden, weight, dh, dh);
-        swiglu_backward(s.hidden, gate, up, dh, dboth + i * wide, dboth + i * wide + s.hidden);
+        gated_backward<Silu>(s.hidden, gate, up, dh, dboth + i * wide, dboth + i * wide + s.hidden);
       }
       const auto weight_gradient = [&](Index m, Index n, const T* left, const T* right, GradientTo<T> to) {
         if (!to.data) return;
