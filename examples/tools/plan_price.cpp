@@ -52,22 +52,39 @@ sw::Costs costs_of(const sw::PipelineSchedule& schedule, const std::vector<RankP
   return costs;
 }
 
-sw::Costs costs_of(const StepJob& job, JobSizes at, const sw::Speeds& speeds, double* once) {
+namespace {
+
+/// The prices of the ranks along pp.
+std::vector<RankPrice> prices_along_pp(const StepJob& job, JobSizes at, const sw::Speeds& speeds) {
   std::vector<RankPrice> ranks;
-  for (int rank = 0; rank < job.sizes[0]; ++rank) {
-    at[0] = rank;
-    RankPrice& price = ranks.emplace_back(price_of_rank(job, at, speeds));
-    if (once) *once = std::max(*once, price.seconds[static_cast<std::size_t>(sw::Phase::optimizer)]);
+  for (at[0] = 0; at[0] < job.sizes[0]; ++at[0]) ranks.push_back(price_of_rank(job, at, speeds));
+  return ranks;
+}
+
+sw::Costs costs_of(const StepJob& job, std::vector<RankPrice> ranks) {
+  for (RankPrice& price : ranks) {
     for (double& seconds : price.seconds) seconds /= static_cast<double>(job.micro_batches);
   }
   return costs_of(schedule_of(job), ranks);
 }
 
-double price_of(const StepJob& job, const JobSizes& at, const sw::Speeds& speeds) {
-  if (job.sizes[0] == 1) return price_of_rank(job, at, speeds).total();
+}  // namespace
+
+sw::Costs costs_of(const StepJob& job, const JobSizes& at, const sw::Speeds& speeds) {
+  return costs_of(job, prices_along_pp(job, at, speeds));
+}
+
+double price_of(const StepJob& job, const JobSizes& at, const sw::Speeds& speeds, sw::Index* bytes) {
+  const std::vector<RankPrice> ranks = prices_along_pp(job, at, speeds);
   double once = 0;
-  const sw::Costs costs = costs_of(job, at, speeds, &once);
-  return sw::prove(schedule_of(job), costs).time + once;
+  sw::Index most = 0;
+  for (const RankPrice& price : ranks) {
+    once = std::max(once, price.seconds[static_cast<std::size_t>(sw::Phase::optimizer)]);
+    most = std::max(most, price.bytes);
+  }
+  if (bytes) *bytes = most;
+  if (ranks.size() == 1) return ranks.front().total();
+  return sw::prove(schedule_of(job), costs_of(job, ranks)).time + once;
 }
 
 }  // namespace tools

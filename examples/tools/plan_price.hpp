@@ -32,12 +32,12 @@ RankPrice price_of_rank(const StepJob& job, const JobSizes& at, const sw::Speeds
 /// of one micro-batch. A rank's stages cost the same, and so do the two parts of a backward.
 sw::Costs costs_of(const sw::PipelineSchedule& schedule, const std::vector<RankPrice>& of_micro_batch);
 
-/// The costs of the stages of the pipeline that the rank at these coordinates belongs to. `once`: receives the seconds
-/// that its slowest rank spends in the optimizer.
-sw::Costs costs_of(const StepJob& job, JobSizes at, const sw::Speeds& speeds, double* once = nullptr);
+/// The costs of the stages of the pipeline that the rank at these coordinates belongs to.
+sw::Costs costs_of(const StepJob& job, const JobSizes& at, const sw::Speeds& speeds);
 
-/// The seconds of a planned step on the rank at these coordinates; with the time that a stage waits for others. Throws
-/// `std::invalid_argument` if a speed that the step needs was not measured.
-double price_of(const StepJob& job, const JobSizes& at, const sw::Speeds& speeds);
+/// The seconds of a planned step on the rank at these coordinates, with the time that a stage waits for others. Throws
+/// `std::invalid_argument` if a speed that the step needs was not measured. `bytes`: receives the peak of memory of the
+/// rank of the pipeline that needs most.
+double price_of(const StepJob& job, const JobSizes& at, const sw::Speeds& speeds, sw::Index* bytes = nullptr);
 
 }  // namespace tools

@@ -38,13 +38,30 @@ RankPrice line(const RankPrice& a, const RankPrice& b, double t) {
   return price;
 }
 
+/// The prices of steps on a rank. Each step is planned once: schedules of a pipeline share the prices of micro-batches.
+class Prices {
+ public:
+  explicit Prices(const sw::Speeds& speeds) : speeds_(speeds) {}
+
+  RankPrice of(const JobOptions& options, const StepJob& job, const JobSizes& at) {
+    const std::string key = plan_options(options) + " " + std::to_string(job.batch) + " " +
+                            std::to_string(job.model.layers) + " " + std::to_string(at[0]);
+    const auto place = known_.find(key);
+    return place != known_.end() ? place->second : known_[key] = price_of_rank(job, at, speeds_);
+  }
+
+ private:
+  sw::Speeds speeds_;
+  std::map<std::string, RankPrice> known_;  // by what a search varies
+};
+
 /// The price of so many micro-batches. Of a deep model, only 4 and 6 layers of each rank along pp are planned: others
 /// take as long.
-RankPrice price_of_parts(JobOptions options, sw::Index parts, const JobSizes& at, const sw::Speeds& speeds) {
+RankPrice price_of_parts(JobOptions options, sw::Index parts, const JobSizes& at, Prices& prices) {
   options.batch = *options.batch / options.job.micro_batches * parts;
   options.job.micro_batches = parts;
   options.job.schedule = "gpipe";
-  const auto plan = [&] { return price_of_rank(job_of(options, 1), at, speeds); };
+  const auto plan = [&] { return prices.of(options, job_of(options, 1), at); };
   const sw::Index layers = job_of(options, 1).model.layers, few = sw::Index{4} * options.pp;
   if (layers <= 2 * few) return plan();
   options.layers = few;
@@ -58,13 +75,13 @@ JobSizes slowest(const JobOptions& options, int pp = 0) { return {pp, 0, 0, opti
 
 /// The price and the memory of a whole step, extrapolated from one and two micro-batches. Of the ranks of a long
 /// pipeline, the first two, the last, and one between them are planned.
-Found estimate(const JobOptions& options, const sw::Speeds& speeds, sw::Index& of_model) {
+Found estimate(const JobOptions& options, Prices& prices, sw::Index& of_model) {
   Found found{options};
   const int pp = options.pp;
   if (pp == 1) {
     const sw::Index parts = options.job.micro_batches;
-    const RankPrice one = price_of_parts(options, 1, slowest(options), speeds),
-                    two = parts == 1 ? one : price_of_parts(options, 2, slowest(options), speeds);
+    const RankPrice one = price_of_parts(options, 1, slowest(options), prices),
+                    two = parts == 1 ? one : price_of_parts(options, 2, slowest(options), prices);
     found.seconds = line(one, two, static_cast<double>(parts - 1)).total();
     found.bytes = two.bytes;
     of_model = two.of_model;
@@ -77,8 +94,8 @@ Found estimate(const JobOptions& options, const sw::Speeds& speeds, sw::Index& o
   double once = 0;
   for (int rank = 0; rank < pp; ++rank) {
     if (rank < 2 || rank == pp / 2 || rank == pp - 1) {
-      one = price_of_parts(options, 1, slowest(options, rank), speeds);
-      two = price_of_parts(options, 2, slowest(options, rank), speeds);
+      one = price_of_parts(options, 1, slowest(options, rank), prices);
+      two = price_of_parts(options, 2, slowest(options, rank), prices);
     }
     RankPrice& more = of_micro_batch.emplace_back(two);
     for (std::size_t phase = 0; phase < sw::phases; ++phase)
@@ -107,7 +124,7 @@ sw::Index least_bytes(const JobOptions& options) {
 }
 
 /// Finds the fewest micro-batches with which the plan fits.
-void try_plan(JobOptions options, sw::Index memory, const sw::Speeds& speeds, PlanSearch& search) {
+void try_plan(JobOptions options, sw::Index memory, Prices& prices, PlanSearch& search) {
   if (const sw::Index least = least_bytes(options); least > memory) {
     options.job.micro_batches = options.pp;
     search.too_large.push_back({options, 0, least});
@@ -121,7 +138,7 @@ void try_plan(JobOptions options, sw::Index memory, const sw::Speeds& speeds, Pl
     if (options.job.zero_level == 2 && parts == 1) continue;  // as --zero 1
     options.job.micro_batches = parts;
     sw::Index of_model = 0;
-    const Found found = estimate(options, speeds, of_model);
+    const Found found = estimate(options, prices, of_model);
     if (found.bytes <= memory) {
       search.found.push_back(found);
       if (++fitting == (options.pp > 1 ? 3 : 1)) return;
@@ -186,10 +203,7 @@ void plan_whole_steps(PlanSearch& search, sw::Index memory, const sw::Speeds& sp
   while (checked < std::min<std::size_t>(10, search.found.size())) {
     Found& each = search.found[checked];
     const StepJob job = job_of(each.options, 1);
-    each.seconds = price_of(job, slowest(each.options), speeds);
-    each.bytes = 0;
-    for (int rank = 0; rank < job.sizes[0]; ++rank)
-      each.bytes = std::max(each.bytes, plan_step(job, slowest(each.options, rank)).peak_bytes());
+    each.seconds = price_of(job, slowest(each.options), speeds, &each.bytes);
     if (each.bytes > memory) {
       search.too_large.push_back(each);
       search.found.erase(search.found.begin() + static_cast<std::ptrdiff_t>(checked));
@@ -201,7 +215,7 @@ void plan_whole_steps(PlanSearch& search, sw::Index memory, const sw::Speeds& sp
 }
 
 /// Puts the smallest of the plans that do not fit first. The bytes of those that were not planned are bounds.
-void find_smallest(PlanSearch& search, const sw::Speeds& speeds) {
+void find_smallest(PlanSearch& search, Prices& prices) {
   std::vector<Found>& plans = search.too_large;
   const auto smaller = [](const Found& a, const Found& b) { return a.bytes < b.bytes; };
   std::sort(plans.begin(), plans.end(), smaller);
@@ -209,7 +223,7 @@ void find_smallest(PlanSearch& search, const sw::Speeds& speeds) {
     Found& first = plans.front();
     try {
       sw::Index of_model = 0;
-      first = estimate(first.options, speeds, of_model);
+      first = estimate(first.options, prices, of_model);
       std::sort(plans.begin(), plans.end(), smaller);
     } catch (const std::invalid_argument& error) {
       ++search.impossible[error.what()];
@@ -223,18 +237,19 @@ void find_smallest(PlanSearch& search, const sw::Speeds& speeds) {
 PlanSearch search_plans(const JobOptions& given, int ranks, sw::Index memory, const sw::Speeds& speeds) {
   if (!given.batch) throw std::invalid_argument("--search needs --batch, the sequences of a step");
   PlanSearch search;
+  Prices prices(speeds);
   each_plan(given, ranks, [&](const JobOptions& options) {
     try {
       if (const int parts = *options.dp * options.replicas * options.pp; parts > *given.batch)
         throw std::invalid_argument("a batch of " + std::to_string(*given.batch) +
                                     " sequences cannot be divided into " + std::to_string(parts) + " parts");
-      try_plan(options, memory, speeds, search);
+      try_plan(options, memory, prices, search);
     } catch (const std::invalid_argument& error) {
       ++search.impossible[error.what()];
     }
   });
   plan_whole_steps(search, memory, speeds);
-  find_smallest(search, speeds);
+  find_smallest(search, prices);
   return search;
 }
 

@@ -75,6 +75,24 @@ void check_local_steps(const TrainOptions& options) {
   if (options.evaluates()) check("--evaluate-every", options.evaluate_every);
 }
 
+/// The memory of the rank that is farthest from its plan. Collective.
+std::string memory_text(sw::Index planned, const PoolBytes& pool) {
+  const sw::Index own[]{planned, pool.peak, pool.system};
+  const std::vector<sw::Index> all = sw::detail::gather(sw::world(), own);
+  const auto excess = [&](std::size_t rank) {
+    return static_cast<double>(all[3 * rank + 1]) / static_cast<double>(all[3 * rank]) - 1;
+  };
+  std::size_t rank = 0;
+  for (std::size_t other = 1; other < all.size() / 3; ++other) {
+    if (std::abs(excess(other)) > std::abs(excess(rank))) rank = other;
+  }
+  std::array<char, 40> difference;
+  std::snprintf(difference.data(), difference.size(), "%+.1f %%", 100 * excess(rank));
+  return "memory of rank " + std::to_string(rank) + ", farthest from its plan: planned " +
+         sw::bytes_text(all[3 * rank]) + ", used at most " + sw::bytes_text(all[3 * rank + 1]) + " (" +
+         difference.data() + "), taken from the system " + sw::bytes_text(all[3 * rank + 2]);
+}
+
 /// Each row once, in order.
 sw::BatchOptions evaluated(sw::BatchOptions options) {
   options.last = sw::LastBatch::pad;
@@ -463,7 +481,7 @@ void Run::check_folder(const std::filesystem::path& folder) const {
   problems.throw_together(world, "this run");
 }
 
-bool Run::compare(const JobPlan& seen) const {
+bool Run::compare(const JobPlan& seen, const PoolBytes& pool) const {
   StepJob of_hosts = with_exchange(job());
   of_hosts.ranks_per_host = ranks_per_host(sw::world().hosts());
   const JobPlan planned = plan_step(of_hosts, on_job_mesh(mesh_.coordinates()));
@@ -474,9 +492,11 @@ bool Run::compare(const JobPlan& seen) const {
     recorded = {record, mesh_.sizes()};
   }
   const bool same = same_communication(planned, recorded);
+  const std::string memory = memory_text(planned.peak_bytes(), pool);
   if (prints()) {
     std::printf("the last training step:\n%s",
                 sw::plan_table("planned by a dry run", planned, "recorded", recorded).c_str());
+    std::printf("%s\n", memory.c_str());
     if (!same) std::printf("the recorded communication DIFFERS from the plan\n");
   }
   return same;

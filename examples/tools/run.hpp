@@ -40,6 +40,11 @@ inline constexpr std::array changeable{"from",    "steps", "rate",         "rate
                                        "warmup",  "floor", "weight_decay", "betas",
                                        "epsilon", "clip",  "outer_rate",   "outer_momentum"};
 
+/// The bytes of the memory pool: the most in use at a time, and those taken from the system.
+struct PoolBytes {
+  sw::Index peak = sw::memory_pool().peak_bytes(), system = sw::memory_pool().system_bytes();
+};
+
 /// Everything of a run except its model: mesh, text, learning rate, and output. Collective over the whole job.
 class Run {
  public:
@@ -74,8 +79,9 @@ class Run {
   /// Opens the log for the steps from this one on.
   void begin(std::int64_t step);
   void tell(std::int64_t step, const Progress::Values& values, double seconds);
-  /// Prints the last step's plan next to the recording; returns false if their communication differs.
-  bool compare(const JobPlan& recorded) const;
+  /// Prints the last step's plan next to the recording, and to what the memory pool has counted; returns false if the
+  /// communication differs. Collective.
+  bool compare(const JobPlan& recorded, const PoolBytes& pool) const;
   /// Writes the file of `--trace`: the logs of all ranks next to their plans, at speeds fitted to the logs. On
   /// failure it prints the problem and returns false on all ranks, so that the model can still be saved.
   bool write_trace(const sw::EventLog& log) const;

@@ -90,6 +90,7 @@ int train(const TrainOptions& given) {
   }
   if (signal != 0) return stopped_run(run, signal, step, saved);
   const auto recorded = recording.plan();
+  const PoolBytes pool;
   const bool traced = options.trace.empty() || step == begun || run.write_trace(log);
 
   run.evaluate(*model, step);
@@ -98,7 +99,7 @@ int train(const TrainOptions& given) {
     if (run.prints()) std::printf("nothing left to do: %lld steps were made\n", static_cast<long long>(step));
     return 0;
   }
-  return run.compare(recorded) && saved && traced ? 0 : 1;
+  return run.compare(recorded, pool) && saved && traced ? 0 : 1;
 }
 
 }  // namespace tools

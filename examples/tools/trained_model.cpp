@@ -55,12 +55,12 @@ JobPlan plan_step(const StepJob& given, const JobSizes& coordinates, sw::EventLo
   sw::Recorder recorder;
   const Job mesh(recorder, job.sizes, coordinates, job.ranks_per_host);
   const auto model = make_trained_model(mesh, job, {});
-  model->make_step(1, 0, load);  // creates the optimizer's state
+  const sw::Index bytes = model->saved_bytes();  // creates the optimizer's state
+  if (saved != nullptr) *saved = bytes;
   recorder.restart();
   recorder.set_log(log);
   model->make_step(2, 0, load);
   largest(mesh, 0);  // the check for a stop signal
-  if (saved != nullptr) *saved = model->saved_bytes();
   return {recorder.record(), mesh.sizes()};
 }
 

@@ -48,7 +48,8 @@ class TrainedModel {
   virtual sw::Index load_from(const std::filesystem::path& folder) = 0;
   /// Adds "model" and "optimizer"; and if replicas train alone, "outer" and those two of each other one.
   virtual void add_to(sw::CheckpointContents& contents) = 0;
-  /// The bytes of these that this rank saves: if several ranks have a block, each saves a part of its rows.
+  /// The bytes of these that this rank saves: if several ranks have a block, each saves a part of its rows. Creates the
+  /// state of the optimizer if there is none.
   virtual sw::Index saved_bytes() = 0;
   /// Saves the model in Hugging Face's format, merged with its adapters if it has any; returns the bytes that this
   /// rank wrote.

@@ -108,6 +108,22 @@ TEST_CASE("blocks of no bytes, and sizes at the border between small and large")
   }
 }
 
+TEST_CASE("the peak is the most bytes in use at a time") {
+  MemoryPool pool;
+  CHECK(pool.peak_bytes() == 0);
+  void* small = pool.allocate(1000);
+  void* large = pool.allocate(2 * MiB);
+  pool.deallocate(small, 1000);
+  void* later = pool.allocate(500);
+  CHECK(pool.peak_bytes() == 2 * MiB + 1000);
+  pool.deallocate(large, 2 * MiB);
+  pool.deallocate(later, 500);
+  pool.trim();
+  CHECK(pool.peak_bytes() == 2 * MiB + 1000);
+  pool.deallocate(pool.allocate(3 * MiB), 3 * MiB);
+  CHECK(pool.peak_bytes() == 3 * MiB);
+}
+
 TEST_CASE("free neighbours join, in whatever order they are freed") {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     INFO("seed ", seed);

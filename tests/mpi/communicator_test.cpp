@@ -460,8 +460,8 @@ TEST_CASE("from host to host goes the least, as the plan says, however many rank
     sw::MeshSizes sizes = sw::one_rank, coordinates{};
     sizes[0] = size;
     coordinates[0] = rank;
-    const auto along =
-        sw::hosts_along_axes(sizes, coordinates, 1, [&](int other) { return hosts.of(other); })[1];
+    const auto along = sw::hosts_along_axes(sw::RankGrid::whole(1, sizes), coordinates,
+                                            [&](int other) { return hosts.of(other); })[1];
     const Index block = 6000, n = block * size;
     const std::vector<Index> counts(at(size), block);
     std::vector<float> in(at(n)), out(at(n));

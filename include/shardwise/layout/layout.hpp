@@ -181,7 +181,7 @@ constexpr int group_rank(const MeshSizes& sizes, const MeshSizes& coordinates, i
 constexpr MeshSizes group_member(const MeshSizes& sizes, MeshSizes coordinates, int axes, AxisSet set,
                                  int index) {
   for (int axis = axes - 1; axis >= 0; --axis) {
-    if (!(set >> axis & 1u)) continue;
+    if (!(set >> axis & 1u) || sizes[axis] == 1) continue;  // saves slow divisions
     coordinates[axis] = index % sizes[axis];
     index /= sizes[axis];
   }

@@ -6,6 +6,7 @@
 /// The ranks that form a mesh within a job: a first rank, and a size and a stride for each axis. PyTorch's
 /// DeviceMesh stores them the same way (`_MeshLayout`, after CuTe's layouts).
 
+#include <algorithm>
 #include <vector>
 
 #include <shardwise/layout/layout.hpp>
@@ -34,20 +35,28 @@ struct RankGrid {
   /// The coordinates of member `number`, below `size()`; the last axis varies fastest.
   constexpr MeshSizes member(int number) const { return group_member(sizes, {}, axes, ~0u, number); }
   /// The ranks that differ from the one at `coordinates` only along the axes of `set`; the last axis varies fastest.
-  constexpr std::vector<int> group(AxisSet set, const MeshSizes& coordinates) const {
-    const int count = group_size(sizes, axes, set);
+  constexpr std::vector<int> group(AxisSet set, MeshSizes coordinates) const {
+    for (int axis = 0; axis < axes; ++axis) {
+      if (set >> axis & 1u) coordinates[axis] = 0;
+    }
     std::vector<int> ranks;
-    ranks.reserve(static_cast<std::size_t>(count));
-    for (int i = 0; i < count; ++i) ranks.push_back(rank(group_member(sizes, coordinates, axes, set, i)));
+    ranks.reserve(static_cast<std::size_t>(group_size(sizes, axes, set)));
+    ranks.push_back(rank(coordinates));
+    for (int axis = axes - 1; axis >= 0; --axis) {
+      if (!(set >> axis & 1u)) continue;
+      const std::size_t count = ranks.size();
+      for (int at = 1; at < sizes[axis]; ++at) {
+        for (std::size_t i = 0; i < count; ++i) ranks.push_back(ranks[i] + at * strides[axis]);
+      }
+    }
     return ranks;
   }
   constexpr std::vector<int> all() const { return group(~0u, {}); }
   /// The number of the member with rank `wanted`, or -1.
   constexpr int find(int wanted) const {
-    for (int number = 0; number < size(); ++number) {
-      if (rank(member(number)) == wanted) return number;
-    }
-    return -1;
+    const std::vector<int> ranks = all();
+    const auto found = std::find(ranks.begin(), ranks.end(), wanted);
+    return found == ranks.end() ? -1 : static_cast<int>(found - ranks.begin());
   }
   /// The grid of the axes `kept`, in any order, through the member at `coordinates`.
   constexpr RankGrid slice(std::initializer_list<int> kept, MeshSizes coordinates) const {
@@ -70,13 +79,23 @@ struct MeshPlace {
   int job_axes = 0;
   MeshSizes job_sizes = one_rank;
   bool is_job = false;
+  Array<AxisSet, max_axes> along{};  ///< the job's axes along which ranks differ that differ along an axis
 
   static constexpr MeshPlace job(int axes, const MeshSizes& sizes) {
-    return {RankGrid::whole(axes, sizes), axes, sizes, true};
+    MeshPlace place{RankGrid::whole(axes, sizes), axes, sizes, true};
+    for (int axis = 0; axis < axes; ++axis) place.along[axis] = 1u << axis;
+    return place;
   }
   constexpr int job_size() const { return group_size(job_sizes, job_axes, ~0u); }
   /// The place of a part of the mesh, given as ranks of the job.
-  constexpr MeshPlace part(const RankGrid& some) const { return {some, job_axes, job_sizes}; }
+  constexpr MeshPlace part(const RankGrid& some) const {
+    MeshPlace place{some, job_axes, job_sizes};
+    for (int axis = 0; axis < some.axes; ++axis) {
+      for (int i = 1; i < some.sizes[axis]; ++i)
+        place.along[axis] |= axes_between(some.first, some.first + i * some.strides[axis]);
+    }
+    return place;
+  }
 
   /// The job's axes along which two of its ranks differ.
   constexpr AxisSet axes_between(int rank, int other) const {
@@ -85,14 +104,9 @@ struct MeshPlace {
     return axes_where(job_axes, [&](int axis) { return a[axis] != b[axis]; });
   }
   /// The job's axes along which ranks differ that differ along these axes of the mesh.
-  [[gnu::noinline]] constexpr AxisSet job_axes_of(AxisSet axes) const {
-    if (is_job) return axes;
+  constexpr AxisSet job_axes_of(AxisSet axes) const {
     AxisSet all = 0;
-    for (int axis = 0; axis < ranks.axes; ++axis) {
-      for (int i = 1; (axes >> axis & 1u) && i < ranks.sizes[axis]; ++i) {
-        all |= axes_between(ranks.first, ranks.first + i * ranks.strides[axis]);
-      }
-    }
+    for (int axis = 0; axis < ranks.axes; ++axis) all |= axes >> axis & 1u ? along[axis] : 0;
     return all;
   }
 

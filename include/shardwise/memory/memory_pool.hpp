@@ -108,6 +108,12 @@ class MemoryPool {
     return static_cast<Index>(small_.system_bytes() + large_.system_bytes());
   }
 
+  /// The most bytes in use at a time so far, as they were asked for.
+  Index peak_bytes() const {
+    std::lock_guard lock(mutex_);
+    return static_cast<Index>(peak_);
+  }
+
   /// Returns unused memory to the system: whole pages of large blocks. With huge pages, the system may give up to 2
   /// MiB back to the process, uncounted, as soon as one byte of them is written.
   void trim() {
@@ -122,6 +128,7 @@ class MemoryPool {
   mutable std::mutex mutex_;
   SmallBlocks small_;
   LargeBlocks large_;
+  std::size_t used_ = 0, peak_ = 0;
 };
 
 /// The pool of this process. It is never destroyed, so that tensors may outlive `main`.
@@ -139,7 +146,10 @@ SHARDWISE_INLINE void* MemoryPool::allocate(Index bytes) {
   const std::size_t size = positive(bytes);
   std::lock_guard lock(mutex_);
   try {
-    return size <= SmallBlocks::largest ? small_.allocate(size) : large_.allocate(size);
+    void* block = size <= SmallBlocks::largest ? small_.allocate(size) : large_.allocate(size);
+    used_ += size;
+    peak_ = std::max(peak_, used_);
+    return block;
   } catch (const std::bad_alloc&) {
     throw OutOfMemory(size);
   }
@@ -148,6 +158,7 @@ SHARDWISE_INLINE void* MemoryPool::allocate(Index bytes) {
 SHARDWISE_INLINE void MemoryPool::deallocate(void* block, Index bytes) noexcept {
   const std::size_t size = positive(bytes);
   std::lock_guard lock(mutex_);
+  used_ -= size;
   if (size <= SmallBlocks::largest) {
     small_.deallocate(block, size);
   } else {

@@ -96,9 +96,7 @@ struct MeshState : Counted {
  private:
   using AllHosts = Array<HostsAlong, 1 << max_axes>;
   constexpr AllHosts hosts_here() const {
-    return shardwise::hosts_along_axes(place.ranks.sizes, coordinates, place.ranks.axes, [&](int number) {
-      return host_of(place.ranks.rank(place.ranks.member(number)));
-    });
+    return shardwise::hosts_along_axes(place.ranks, coordinates, [&](int rank) { return host_of(rank); });
   }
   AllHosts hosts_once() const;
 

@@ -32,16 +32,13 @@ struct HostsAlong {
   int kept = 0;       ///< of these, the ranks whose blocks this rank keeps
 };
 
-/// The distribution over hosts for each set of axes; `host_of` returns the host of a rank.
+/// The distribution over hosts for each set of axes of a grid; `host_of` returns the host of a rank.
 template <class HostOf>
-constexpr Array<HostsAlong, 1 << max_axes> hosts_along_axes(const MeshSizes& sizes,
-                                                            const MeshSizes& coordinates, int axes,
-                                                            HostOf host_of) {
+constexpr Array<HostsAlong, 1 << max_axes> hosts_along_axes(const RankGrid& grid,
+                                                            const MeshSizes& coordinates, HostOf host_of) {
   Array<HostsAlong, 1 << max_axes> all{};
-  const RankGrid grid = RankGrid::whole(axes, sizes);
-  AxisSet several = 0;  // axes with more than one rank
-  for (int axis = 0; axis < axes; ++axis) several |= sizes[axis] > 1 ? 1u << axis : 0;
-  for (AxisSet set = 1; set < 1u << axes; ++set) {
+  const AxisSet several = axes_where(grid.axes, [&](int axis) { return grid.sizes[axis] > 1; });
+  for (AxisSet set = 1; set < 1u << grid.axes; ++set) {
     if ((set & several) != set) {
       all[set] = all[set & several];
       continue;

@@ -56,7 +56,10 @@ class MeshTransfer final : public AnyInFlight {
   constexpr void add(const AnyTensor& sent, const Layout& from, const AnyTensor& received, const Layout& to) {
     const AnyTensor& known = sent ? sent : received;
     type_ = tensors_.empty() || type_ == known.type ? known.type : DataType::u8;
-    tensors_.emplace_back(known.shape, known.rank, known.type, from, to, sent.buffer, received.buffer);
+    Moved& tensor =
+        tensors_.emplace_back(known.shape, known.rank, known.type, from, to, sent.buffer, received.buffer);
+    if (source_ >= 0) tensor.own[false] = source_box(tensor, from_.member(source_));
+    if (target_ >= 0) tensor.own[true] = target_box(tensor, to_.member(target_));
     last_ = received;
   }
   constexpr void start() {
@@ -92,6 +95,7 @@ class MeshTransfer final : public AnyInFlight {
     DataType type;
     Layout from, to;
     Buffer in, out;
+    Array<AnyBox, 2> own{};  ///< of this rank; second: incoming
   };
   /// The message to or from one rank. `place`: its first byte in the block of `whole`, or the place where it is packed.
   struct Parcel {
@@ -105,7 +109,8 @@ class MeshTransfer final : public AnyInFlight {
   /// The part of its block that member `source` of `from` sends to member `target` of `to`.
   [[gnu::noinline]] constexpr AnyBox piece(const Moved& tensor, int source, int target) const {
     const MeshSizes at = from_.member(source), wanted = to_.member(target);
-    const AnyBox common = intersection(source_box(tensor, at), target_box(tensor, wanted));
+    const AnyBox common = intersection(source == source_ ? tensor.own[false] : source_box(tensor, at),
+                                       target == target_ ? tensor.own[true] : target_box(tensor, wanted));
     if (common.elements() == 0 || adds_zeros(tensor.to, wanted)) return {};
     return from_.rank(at) == sender(tensor, at, wanted) ? common : AnyBox{};
   }
@@ -135,9 +140,6 @@ class MeshTransfer final : public AnyInFlight {
   constexpr AnyBox piece_for(const Moved& tensor, const Parcel& parcel) const {
     return parcel.incoming ? piece(tensor, parcel.member, target_) : piece(tensor, source_, parcel.member);
   }
-  constexpr AnyBox own_box(const Moved& tensor, bool incoming) const {
-    return incoming ? target_box(tensor, to_.member(target_)) : source_box(tensor, from_.member(source_));
-  }
   constexpr int rank_of(const Parcel& parcel) const {
     const RankGrid& other = parcel.incoming ? from_ : to_;
     return other.rank(other.member(parcel.member));
@@ -160,7 +162,7 @@ class MeshTransfer final : public AnyInFlight {
       parcel.bytes = part.elements() * element;
       packed += room(parcel.bytes);
       parcel.whole = &tensor;
-      parcel.place = place_of(part, own_box(tensor, incoming)) * element;
+      parcel.place = place_of(part, tensor.own[incoming]) * element;
       ++pieces;
     }
     if (pieces == 0) return;
@@ -220,8 +222,8 @@ class MeshTransfer final : public AnyInFlight {
       if (target_ >= 0 && adds_zeros(tensor.to, to_.member(target_))) {
         std::memset(tensor.out->data, 0, static_cast<std::size_t>(tensor.out->bytes));
       } else if (copies_here() && !tensor.in.same_as(tensor.out)) {
-        copy_part(size_of(tensor.type), piece(tensor, source_, target_), tensor.in->data,
-                  own_box(tensor, false), tensor.out->data, own_box(tensor, true));
+        copy_part(size_of(tensor.type), piece(tensor, source_, target_), tensor.in->data, tensor.own[false],
+                  tensor.out->data, tensor.own[true]);
       }
     }
   }
@@ -234,7 +236,7 @@ class MeshTransfer final : public AnyInFlight {
   void copy_pieces(const Parcel& parcel) const {
     char* place = data(parcel);
     for (const Moved& tensor : tensors_) {
-      const AnyBox part = piece_for(tensor, parcel), own = own_box(tensor, parcel.incoming);
+      const AnyBox part = piece_for(tensor, parcel), own = tensor.own[parcel.incoming];
       const Index element = size_of(tensor.type);
       if (part.elements() == 0) continue;
       if (parcel.incoming) {

@@ -35,42 +35,48 @@ namespace shardwise::detail {
     while (halves > before[stage - 1] && layers(halves) + layers(halves - 1) > 2 * wanted) --halves;
   }
   std::vector<double> work(stages, 0);  // of each rank
-  const auto squares = [&] {            // the sum of squares: least when the work is balanced
-    std::fill(work.begin(), work.end(), 0.0);
-    for (std::size_t stage = 0; stage < stages; ++stage) {
-      work.at(static_cast<std::size_t>(rank_of_stage[stage])) +=
-          layers(before[stage + 1]) - layers(before[stage]) + (stage + 1 == stages ? head : 0);
-    }
-    double sum = 0;
-    for (const double each : work) sum += each * each;
-    return sum;
+  double squares = 0;                   // their sum: least when the work is balanced
+  const auto give = [&](std::size_t stage, double more) {
+    double& of_rank = work.at(static_cast<std::size_t>(rank_of_stage[stage]));
+    squares -= of_rank * of_rank;
+    of_rank += more;
+    squares += of_rank * of_rank;
   };
-  double least = squares();
+  for (std::size_t stage = 0; stage < stages; ++stage)
+    give(stage, layers(before[stage + 1]) - layers(before[stage]) + (stage + 1 == stages ? head : 0));
+  const auto move = [&](std::size_t border, Index by) {
+    const double more = layers(before[border] + by) - layers(before[border]);
+    before[border] += by;
+    give(border - 1, more);
+    give(border, -more);
+  };
+  const auto in_order = [&](std::size_t border) {
+    return before[border - 1] <= before[border] && before[border] <= before[border + 1];
+  };
+  double least = squares;
   for (bool better = true; std::exchange(better, false);) {
     std::vector<Index> best = before;
     const auto attempt = [&] {
-      if (!std::is_sorted(before.begin(), before.end())) return;
-      const double sum = squares();
-      if (sum >= least * (1 - 1e-9)) return;
-      least = sum;
+      if (squares >= least * (1 - 1e-9)) return;
+      least = squares;
       best = before;
       better = true;
     };
     for (std::size_t first = 1; first < stages; ++first) {
       for (const Index by : {1, -1}) {
-        before[first] += by;
-        attempt();
+        move(first, by);
+        if (in_order(first)) attempt();
         for (std::size_t second = first + 1; second < stages; ++second) {
           for (const Index other_by : {1, -1}) {
-            before[second] += other_by;
-            attempt();
-            before[second] -= other_by;
+            move(second, other_by);
+            if (in_order(first) && in_order(second)) attempt();
+            move(second, -other_by);
           }
         }
-        before[first] -= by;
+        move(first, -by);
       }
     }
-    before = best;
+    for (std::size_t border = 1; border < stages; ++border) move(border, best[border] - before[border]);
   }
   return before;
 }
