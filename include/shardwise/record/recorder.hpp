@@ -11,8 +11,9 @@
 /// sends (its own part included). A message between two ranks counts where it is sent. Bytes that the rank sends to
 /// other hosts are also counted separately. With an `EventLog`, the recorder also logs events in order.
 
+#include <algorithm>
+
 #include <shardwise/base/hash.hpp>
-#include <shardwise/layout/hosts.hpp>
 #include <shardwise/layout/rank_grid.hpp>
 #include <shardwise/record/event_log.hpp>
 
@@ -32,7 +33,8 @@ struct HostsAlong {
   int kept = 0;       ///< of these, the ranks whose blocks this rank keeps
 };
 
-/// The distribution over hosts for each set of axes of a grid; `host_of` returns the host of a rank.
+/// The distribution over hosts for each set of axes of a grid; `host_of` returns the host of a rank. Counts as `Hosts`
+/// pairs ranks, without its lists.
 template <class HostOf>
 constexpr Array<HostsAlong, 1 << max_axes> hosts_along_axes(const RankGrid& grid,
                                                             const MeshSizes& coordinates, HostOf host_of) {
@@ -44,13 +46,19 @@ constexpr Array<HostsAlong, 1 << max_axes> hosts_along_axes(const RankGrid& grid
       continue;
     }
     std::vector<int> ids = grid.group(set, coordinates);
-    const auto self =
-        static_cast<int>(std::find(ids.begin(), ids.end(), grid.rank(coordinates)) - ids.begin());
+    const auto self = std::find(ids.begin(), ids.end(), grid.rank(coordinates)) - ids.begin();
     for (int& each : ids) each = host_of(each);
-    const Hosts hosts(ids);
-    HostsAlong& along = all[set] = {hosts.size(), hosts.count()};
-    along.elsewhere = hosts.size() - static_cast<int>(hosts.ranks_on(hosts.of(self)).size());
-    hosts.for_kept(self, [&](int rank) { along.kept += rank != self ? 1 : 0; });
+    const int own = ids[static_cast<std::size_t>(self)];
+    const auto number = std::count(ids.begin(), ids.begin() + self, own),  // of this rank on its host
+        together = std::count(ids.begin(), ids.end(), own);
+    if (!std::is_sorted(ids.begin(), ids.end())) std::sort(ids.begin(), ids.end());
+    const auto ranks = static_cast<int>(ids.size());
+    HostsAlong& along = all[set] = {ranks, 0, ranks - static_cast<int>(together)};
+    for (auto host = ids.begin(), next = host; host != ids.end(); host = next) {
+      next = std::upper_bound(host, ids.end(), *host);
+      ++along.hosts;
+      if (*host != own) along.kept += static_cast<int>((next - host - number + together - 1) / together);
+    }
   }
   return all;
 }
