@@ -247,7 +247,7 @@ TEST_CASE("documents with special tokens, which a chat template writes itself") 
   const TrainingDocument called = detail::document_of_line(
       R"({"messages": [{"role": "assistant", "content": "a", "tool_calls": [{"</s>": "<s>"}]}], "tools": ["<|eot|>"]})",
       with_special, {.chat = calls});
-  CHECK(std::ranges::all_of(called.tokens, [](std::int32_t id) { return id < 256; }));
+  CHECK(std::ranges::all_of(called.tokens, [](std::int32_t token) { return token < 256; }));
   CHECK(with_special.decode(called.tokens) == R"(a[{"</s>": "<s>"}]["<|eot|>"])");
   CHECK(with_special.special_tokens_in("a<s></s>b") == std::vector<std::size_t>{1, 4});
   const std::array<std::size_t, 1> second{4};

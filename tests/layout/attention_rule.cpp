@@ -97,7 +97,7 @@ TEST_CASE("blocks that end within a group") {
 
 // The others are of kinds that propagation_exhaustive.cpp simulates.
 constexpr bool same(const Signature& a, const Signature& b) {
-  for (std::size_t i = 0; i < a.operands.size(); ++i) {
+  for (int i = 0; i < max_operands; ++i) {
     if (a.operands[i].letters != b.operands[i].letters || a.differentiable[i] != b.differentiable[i])
       return false;
   }
