@@ -4,8 +4,8 @@
 
 /// @file
 /// Sizes of models: a small one for experiments, and published ones (Touvron et al., "Llama 2", 2023; Grattafiori et
-/// al., "The Llama 3 herd of models", 2024; the config.json of Llama 3.2, Qwen 2.5 and 3, Gemma 2 and 3). The context is
-/// that of most of their training, for Qwen 4096 tokens.
+/// al., "The Llama 3 herd of models", 2024; the config.json of Llama 3.2, Qwen 2.5 and 3, Gemma 2 and 3). The context
+/// is that of most of their training, for Qwen 4096 tokens.
 
 #include <array>
 #include <stdexcept>
@@ -53,59 +53,36 @@ inline std::string family_name(const sw::LlamaConfig& config) {
   return std::string(architecture.substr(0, architecture.find("ForCausalLM")));
 }
 
-constexpr sw::LlamaConfig family(std::string_view type) {
-  for (const sw::HuggingFaceFamily& each : sw::hugging_face_families) {
-    if (each.type == type) return each.defaults;
+/// A model of another family, with these sizes.
+constexpr sw::LlamaConfig of_family(std::string_view type, const sw::LlamaConfig& sizes) {
+  for (const sw::HuggingFaceFamily& family : sw::hugging_face_families) {
+    if (family.type != type) continue;
+    sw::LlamaConfig config = family.defaults;
+    config.vocabulary = sizes.vocabulary;
+    config.features = sizes.features;
+    config.layers = sizes.layers;
+    config.heads = sizes.heads;
+    config.kv_heads = sizes.kv_heads;
+    config.hidden = sizes.hidden;
+    config.context = sizes.context;
+    config.window = sizes.window;
+    config.theta = sizes.theta;
+    config.tied = sizes.tied;
+    return config;
   }
   throw std::invalid_argument("there is no such family");
 }
-constexpr sw::LlamaConfig qwen25(sw::Index features, sw::Index layers, sw::Index heads, sw::Index kv_heads,
-                                 sw::Index hidden) {
-  sw::LlamaConfig config = family("qwen2");
-  config.vocabulary = 152064;
-  config.features = features;
-  config.layers = layers;
-  config.heads = heads;
-  config.kv_heads = kv_heads;
-  config.hidden = hidden;
-  config.context = 4096;
-  config.theta = 1000000;
-  return config;
-}
 constexpr sw::LlamaConfig qwen3(sw::Index features, sw::Index layers, sw::Index heads, sw::Index hidden,
                                 bool tied) {
-  sw::LlamaConfig config = family("qwen3");
-  config.vocabulary = 151936;
-  config.features = features;
-  config.layers = layers;
-  config.heads = heads;
-  config.kv_heads = 8;
-  config.hidden = hidden;
-  config.context = 4096;
-  config.theta = 1000000;
-  config.tied = tied;
-  return config;
-}
-constexpr sw::LlamaConfig gemma2_2b() {
-  sw::LlamaConfig config = family("gemma2");
-  config.vocabulary = 256000;
-  config.features = 2304;
-  config.layers = 26;
-  config.heads = 8;
-  config.hidden = 9216;
-  return config;
-}
-constexpr sw::LlamaConfig gemma3_1b() {
-  sw::LlamaConfig config = family("gemma3_text");
-  config.vocabulary = 262144;
-  config.features = 1152;
-  config.layers = 26;
-  config.heads = 4;
-  config.kv_heads = 1;
-  config.hidden = 6912;
-  config.context = 32768;
-  config.window = 512;
-  return config;
+  return of_family("qwen3", {.vocabulary = 151936,
+                             .features = features,
+                             .layers = layers,
+                             .heads = heads,
+                             .kv_heads = 8,
+                             .hidden = hidden,
+                             .context = 4096,
+                             .theta = 1000000,
+                             .tied = tied});
 }
 
 inline constexpr std::array llama_presets{
@@ -125,12 +102,36 @@ inline constexpr std::array llama_presets{
     LlamaPreset{"llama2-70b", llama2(8192, 80, 64, 8, 28672)},
     LlamaPreset{"70b", llama3(8192, 80, 64, 28672)},
     LlamaPreset{"405b", llama3(16384, 126, 128, 53248)},
-    LlamaPreset{"qwen2.5-7b", qwen25(3584, 28, 28, 4, 18944)},
+    LlamaPreset{"qwen2.5-7b", of_family("qwen2", {.vocabulary = 152064,
+                                                  .features = 3584,
+                                                  .layers = 28,
+                                                  .heads = 28,
+                                                  .kv_heads = 4,
+                                                  .hidden = 18944,
+                                                  .context = 4096,
+                                                  .theta = 1000000})},
     LlamaPreset{"qwen3-0.6b", qwen3(1024, 28, 16, 3072, true)},
     LlamaPreset{"qwen3-4b", qwen3(2560, 36, 32, 9728, true)},
     LlamaPreset{"qwen3-32b", qwen3(5120, 64, 64, 25600, false)},
-    LlamaPreset{"gemma2-2b", gemma2_2b()},
-    LlamaPreset{"gemma3-1b", gemma3_1b()},
+    LlamaPreset{"gemma2-2b", of_family("gemma2", {.vocabulary = 256000,
+                                                  .features = 2304,
+                                                  .layers = 26,
+                                                  .heads = 8,
+                                                  .kv_heads = 4,
+                                                  .hidden = 9216,
+                                                  .context = 8192,
+                                                  .window = 4096,
+                                                  .tied = true})},
+    LlamaPreset{"gemma3-1b", of_family("gemma3_text", {.vocabulary = 262144,
+                                                       .features = 1152,
+                                                       .layers = 26,
+                                                       .heads = 4,
+                                                       .kv_heads = 1,
+                                                       .hidden = 6912,
+                                                       .context = 32768,
+                                                       .window = 512,
+                                                       .theta = 1000000,
+                                                       .tied = true})},
 };
 
 }  // namespace tools

@@ -93,6 +93,11 @@ std::string memory_text(sw::Index planned, const PoolBytes& pool) {
          difference.data() + "), taken from the system " + sw::bytes_text(all[3 * rank + 2]);
 }
 
+sw::LongDocuments long_documents_of(const std::string& name) {
+  if (name == "cut") return sw::LongDocuments::cut;
+  return name == "split" ? sw::LongDocuments::split : sw::LongDocuments::refuse;
+}
+
 /// Each row once, in order.
 sw::BatchOptions evaluated(sw::BatchOptions options) {
   options.last = sw::LastBatch::pad;
@@ -174,9 +179,8 @@ std::string other_run(const sw::Json& before, const sw::Json& now) {
     if (!other.empty()) return "of another run: " + other;
   }
   const sw::Json model = before.is_object() ? before.value("llama_config", sw::Json()) : sw::Json();
-  sw::LlamaConfig own = sw::detail::llama_config_of(now.at("llama_config"));
-  own.window = own.window.value_or(1);  // so that its key exists
-  const sw::Json sizes = sw::Json::parse(sw::llama_config_text(own, ""));
+  const sw::Json sizes =
+      sw::Json::parse(sw::llama_config_text(sw::detail::llama_config_of(now.at("llama_config")), ""));
   for (const auto& [name, value] : sizes.items()) {  // other keys are notes
     if (name == "torch_dtype" || name == "bos_token_id" || name == "eos_token_id") continue;  // not used
     const std::string other = change(name.c_str(), model, now["llama_config"]);
@@ -230,10 +234,7 @@ void Run::open_data() {
   if (prints()) warn_of(documents);
   const sw::RowOptions rows{.length = batches.length,
                             .packed = job().packed,
-                            .long_documents = options_.long_documents == "cut" ? sw::LongDocuments::cut
-                                              : options_.long_documents == "split"
-                                                  ? sw::LongDocuments::split
-                                                  : sw::LongDocuments::refuse};
+                            .long_documents = long_documents_of(options_.long_documents)};
   if (!options_.validation.empty()) {
     auto validation = sw::read_json_lines(mesh_, options_.validation, tokenizer_, reading);
     validation_fingerprint_ = sw::fingerprint_of(validation);
@@ -244,9 +245,11 @@ void Run::open_data() {
                       evaluated(batches), replicas);
   }
   data_.emplace(sw::DocumentRows(std::move(documents), rows), batches, replicas);
-  if (const sw::Index count = data_->rows()->long_documents(); count > 0 && prints()) {
-    std::printf("note: %lld documents have more than %lld tokens and are %s\n", static_cast<long long>(count),
-                static_cast<long long>(rows.length + 1), options_.long_documents.c_str());
+  if (const sw::DocumentRows& read = *data_->rows(); read.long_documents() > 0 && prints()) {
+    std::printf(
+        "note: %td documents have more than %td tokens and are %s; %td of them have nothing to be learned "
+        "left\n",
+        read.long_documents(), rows.length + 1, options_.long_documents.c_str(), read.dropped());
   }
 }
 

@@ -17,9 +17,9 @@ namespace tools {
 
 inline constexpr bool has_adapters = PlanSet::STEP_SET == PlanSet::adapted;
 
-/// Norms and biases, which do not decay.
-inline bool is_vector(const sw::ParameterInfo& parameter) {
-  return parameter.rank == 1 || parameter.name.ends_with(".bias");
+/// Which parameters do not decay.
+inline bool is_norm_or_bias(const sw::ParameterInfo& parameter) {
+  return parameter.rank == 1 || parameter.name.ends_with("bias");
 }
 
 template <class T, class Plan>
@@ -51,7 +51,7 @@ class TrainedLlama final : public TrainedModel {
     if (job.lora_rank > 0) return;  // adapters only have matrices
     if (job.muon) {
       optimizer_.add_group(
-          [](const sw::ParameterInfo& p) { return !is_vector(p) && sw::is_not_hidden_matrix(p); },
+          [](const sw::ParameterInfo& p) { return !is_norm_or_bias(p) && sw::is_not_hidden_matrix(p); },
           sw::with_adamw(adamw));
       optimizer_.add_group(
           [](const sw::ParameterInfo& p) {  // [heads, head_dim, features]
@@ -60,7 +60,7 @@ class TrainedLlama final : public TrainedModel {
           [](sw::MuonUpdate& update) { update.row_dimensions = 2; });
     }
     adamw.weight_decay = 0;
-    optimizer_.add_group(is_vector, sw::with_adamw(adamw));
+    optimizer_.add_group(is_norm_or_bias, sw::with_adamw(adamw));
   }
 
   StepResult make_step(std::int64_t step, double rate, const Load& load) override {

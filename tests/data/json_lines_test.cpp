@@ -592,6 +592,9 @@ TEST_CASE("documents become rows") {
   const DocumentRows cut(longer, {.length = 4, .padding = 9, .long_documents = LongDocuments::cut});
   CHECK(cut.size() == 2);  // the second one's answer is cut away
   CHECK(cut.long_documents() == 2);
+  CHECK(cut.dropped() == 1);
+  CHECK_THROWS_WITH_AS(DocumentRows({longer[1]}, {.length = 4, .long_documents = LongDocuments::cut}),
+                       "no document has something to be learned within a row", std::invalid_argument);
   CHECK(row_of(cut, 0) == RowOfText{"10 11 12 13", "- - 13 14", "0 0 0 0", 2});
   CHECK(row_of(cut, 1) == RowOfText{"30 31 32 33", "31 32 33 34", "0 0 0 0", 4});
   const DocumentRows split(

@@ -27,9 +27,19 @@ inline Target llama_config() {
     change(config);
     return shardwise::llama_config_text(config, "float32", {.begin = 1, .ends = {2, 3}});
   };
+  const auto of_family = [&](const char* type) {
+    return changed([&](auto& c) {
+      for (const shardwise::HuggingFaceFamily& family : shardwise::hugging_face_families) {
+        if (type == std::string_view(family.type)) c = family.defaults;
+      }
+      c.kv_heads = 4;
+      c.layers = 3;
+    });
+  };
   return {
       "llama_config",
-      {changed([](auto&) {}),
+      {changed([](auto&) {}), of_family("mistral"), of_family("qwen2"), of_family("qwen3"),
+       of_family("gemma2"), of_family("gemma3_text"),
        changed([](auto& c) { c.scaling = {.rope_type = shardwise::RopeType::llama3, .factor = 8}; }),
        changed([](auto& c) { c.scaling = {.rope_type = shardwise::RopeType::linear, .factor = 2}; }),
        R"({"vocab_size":8,"hidden_size":4,"num_hidden_layers":1,"num_attention_heads":2,"intermediate_size":4,)"

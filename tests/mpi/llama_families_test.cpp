@@ -27,6 +27,16 @@ std::string problem(const Json& json) {
   return error_of([&] { read(json); });
 }
 
+/// The message of a `std::invalid_argument`.
+std::string refusal(auto f) {
+  try {
+    f();
+  } catch (const std::invalid_argument& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
 /// As published, without keys that are the same in all.
 Json published(const std::string& text) { return parse_json(text, "published"); }
 
@@ -108,6 +118,7 @@ TEST_CASE("biases of heads are not matrices for Muon") {
     biases += path.ends_with(".bias") ? 1 : 0;
   }
   CHECK(biases == 6);
+  CHECK(is_not_hidden_matrix({"layers.0.mlp.gate_up", 4, 0}));  // a stack of experts
 }
 
 TEST_CASE("layers with a window, as transformers 4 and as transformers 5 write them") {
@@ -134,13 +145,35 @@ TEST_CASE("layers with a window, as transformers 4 and as transformers 5 write t
   CHECK_FALSE(config.of_layer(0).scaling.has_value());
   CHECK(config.of_layer(5).scaling.has_value());
 
+  json = published(gemma2);  // shorter than its pattern
+  json["num_hidden_layers"] = 1;
+  json["layer_types"] = {"sliding_attention"};
+  CHECK(read(json).full_every == 2);
+  json["num_hidden_layers"] = 2;
+  json["layer_types"] = {"sliding_attention", "sliding_attention"};
+  CHECK(problem(json) == "every second layer of a gemma2 must have \"full_attention\"");
+  json.erase("layer_types");
+  json["sliding_window"] = nullptr;
+  CHECK(has(problem(json), "sliding_window: it is missing, expected an integer"));
+
   json = published(qwen3);
   json["use_sliding_window"] = true;
   CHECK_FALSE(read(json).window.has_value());  // from layer 28 on, of 28
   json["sliding_window"] = 99;
   json["max_window_layers"] = 0;
   CHECK(read(json).window == 99);
+  Json written = parse_json(llama_config_text(read(json), "float32", {.rest = json}), "written");
+  CHECK(read(written).window == 99);
+  LlamaConfig without = read(json);
+  without.window.reset();
+  written = parse_json(llama_config_text(without, "float32", {.rest = json}), "written");
+  CHECK_FALSE(read(written).window.has_value());
+  json["sliding_window"] = nullptr;  // is not absent
+  CHECK_FALSE(read(json).window.has_value());
+  json["num_key_value_heads"] = nullptr;
+  CHECK(read(json).kv_heads == 16);
   json["max_window_layers"] = 5;
+  json["sliding_window"] = 99;
   CHECK(problem(json) == "max_window_layers: it is 5, expected 0, or at least the number of layers, 28");
 }
 
@@ -162,11 +195,11 @@ TEST_CASE("what no family computes is refused by name") {
 
   LlamaConfig mixed = read(published(qwen3));
   mixed.qkv_bias = true;
-  CHECK(refusal<std::invalid_argument>([&] { llama_config_text(mixed, "float32"); }) ==
+  CHECK(refusal([&] { llama_config_text(mixed, "float32"); }) ==
         "LlamaConfig: no family of Hugging Face's models has these options together");
   mixed = read(published(gemma2));
   mixed.attention_softcap = -1;
-  CHECK(refusal<std::invalid_argument>([&] { mixed.checked(); }) ==
+  CHECK(refusal([&] { mixed.checked(); }) ==
         "LlamaConfig: query_scalar is 256, attention_softcap -1, logit_softcap 30; each must be 0 or more");
 }
 

@@ -274,7 +274,8 @@ TEST_CASE("greedy text of 20 tokens is the same with a cache and without, on eve
   LlamaConfig every_option = llama;
   every_option.window = 5;
   every_option.qkv_bias = every_option.head_norms = every_option.output_norms = true;
-  every_option.one_plus_norm = every_option.scaled_tokens = every_option.gelu = true;
+  every_option.scaled_tokens = every_option.gelu = true;
+  every_option.norm_offset = 1;
   every_option.full_every = 2;
   every_option.window_theta = 100;
   every_option.query_scalar = 3;

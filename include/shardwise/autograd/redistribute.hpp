@@ -31,17 +31,17 @@ class RedistributeNode final : public TapeNode {
   constexpr RedistributeNode(const AnyTensor& like, const Layout& to, const Communication& as,
                              const ElementSum& elements, Shared<GradientSlot> from,
                              const Shared<GradientSlot>& slot)
-      : like_(like), to_(to), as_(as), elements_(elements), from_(std::move(from)), slot_(slot) {
+      : like_(like), to_(to), as_(as), elements_(elements), operand_(std::move(from)), slot_(slot) {
     if (like_.mesh.recorder()) slot_->onward = packed(to_);
   }
   [[gnu::noinline]] constexpr void send_back() {
     Buffer dy = slot_->pass();
     if (!dy) return;
     Recorder* recorder = like_.mesh.recorder();
-    if (recorder && from_->use() == MemoryUse::activation) find_waste(*recorder);
+    if (recorder && operand_->use() == MemoryUse::activation) find_waste(*recorder);
     AnyTensor dx =
         redistributed_to(like_.with(like_.layout, std::move(dy)), to_, as_.backward_of(like_.type));
-    from_->add(std::move(dx.buffer), elements_, recorder);
+    operand_->add(std::move(dx.buffer), elements_, recorder);
   }
   constexpr bool pull_back(BackwardPart) override {
     send_back();
@@ -56,19 +56,20 @@ class RedistributeNode final : public TapeNode {
     const Layout& from = like_.layout;
     const MeshSizes& sizes = like_.mesh.sizes();
     const DataType sent = as_.forward_of(like_.type), returned = as_.backward_of(like_.type);
-    const std::uint64_t way =
+    const std::uint64_t kind =
         packed(from) | static_cast<std::uint64_t>(sent) << 48 | static_cast<std::uint64_t>(returned) << 56;
-    const bool again = std::exchange(from_->arrived, way) == way;
-    bool cut = false;
+    const bool repeated = std::exchange(operand_->arrived, kind) == kind;
+    bool summed_whole = false;
     Layout pending = to_, onward = to_;
-    for (int axis = 0; from_->onward != GradientSlot::unknown && axis < to_.axes; ++axis) {
-      onward[axis] = unpacked(from_->onward, axis);
+    for (int axis = 0; operand_->onward != GradientSlot::unknown && axis < to_.axes; ++axis) {
+      onward[axis] = unpacked(operand_->onward, axis);
       if (!from[axis].is_partial() || to_[axis] != replicate || sizes[axis] == 1) continue;
       pending[axis] = partial_sum;
-      cut |= onward[axis].is_shard();
+      summed_whole |= onward[axis].is_shard();
     }
-    if (!again && !cut) return;
-    const auto units = [&](Layout at, const Layout& to) {
+    if (!repeated && !summed_whole) return;
+    // In 1 / ranks² of the tensor, as `received`.
+    const auto received_on_route = [&](Layout at, const Layout& to) {
       std::int64_t sum = 0;
       for (const Step& step : route_of(like_.with(at, Buffer()), to)) {
         sum += received(at, step, sizes);
@@ -76,17 +77,19 @@ class RedistributeNode final : public TapeNode {
       }
       return sum;
     };
-    std::int64_t excess = units(from, to_) * size_of(returned);
-    if (again) {
-      excess += units(cotangent(to_), cotangent(from)) * size_of(sent);
+    std::int64_t excess = received_on_route(from, to_) * size_of(returned);
+    if (repeated) {
+      excess += received_on_route(cotangent(to_), cotangent(from)) * size_of(sent);
     } else {
-      excess += (units(to_, onward) - units(from, pending) - units(pending, onward)) * size_of(returned);
+      excess += (received_on_route(to_, onward) - received_on_route(from, pending) -
+                 received_on_route(pending, onward)) *
+                size_of(returned);
     }
     if (excess <= 0) return;
     const double ranks = group_size(sizes, to_.axes, ~0u);
     double bytes = static_cast<double>(excess) / (ranks * ranks);
     for (const Index extent : like_.shape) bytes *= static_cast<double>(extent);
-    recorder.waste(cut ? Waste::summed_whole : Waste::repeated,
+    recorder.waste(summed_whole ? Waste::summed_whole : Waste::repeated,
                    like_.mesh.recorded(changed_axes(from, to_, sizes)), static_cast<std::int64_t>(bytes));
   }
 
@@ -94,7 +97,7 @@ class RedistributeNode final : public TapeNode {
   Layout to_;
   Communication as_;
   const ElementSum& elements_;
-  Shared<GradientSlot> from_;
+  Shared<GradientSlot> operand_;
   ResultSlot slot_;
 };
 

@@ -85,6 +85,8 @@ class DocumentRows {
         add_long(document);
       }
     }
+    if (documents_.empty() && dropped_ > 0)
+      throw std::invalid_argument("no document has something to be learned within a row");
     Index filled = 0;  // positions used in the last row
     for (Index i = 0; i < this->documents(); ++i) {
       const TrainingDocument& document = documents_[static_cast<std::size_t>(i)];
@@ -101,10 +103,12 @@ class DocumentRows {
   }
 
   Index size() const { return static_cast<Index>(rows_.size()); }
+  /// Parts of a document that was split count.
   Index documents() const { return static_cast<Index>(documents_.size()); }
   const RowOptions& options() const { return options_; }
-  /// How many documents were longer than a row.
+  /// How many documents were longer than a row, and how many of these are not there, because no part has a target.
   Index long_documents() const { return long_; }
+  Index dropped() const { return dropped_; }
   /// The fraction of all positions that documents fill.
   double filled() const {
     return static_cast<double>(places_) / static_cast<double>(size() * options_.length);
@@ -172,7 +176,7 @@ class DocumentRows {
 
   /// Cuts or splits a document. The last token of a part, which is only a target, is the first input of the next one.
   void add_long(const TrainingDocument& document) {
-    const Index size = std::ssize(document.tokens);
+    const Index size = std::ssize(document.tokens), before = documents();
     ++long_;
     for (Index begin = 0; begin + 1 < size; begin += options_.length) {
       const Range all{begin, std::min(options_.length + 1, size - begin)};
@@ -183,8 +187,9 @@ class DocumentRows {
         if (seen.size > 0) part.answers.push_back({seen.begin - begin, seen.size});
       }
       if (targets(part) > 0) documents_.push_back(std::move(part));
-      if (options_.long_documents == LongDocuments::cut) return;
+      if (options_.long_documents == LongDocuments::cut) break;
     }
+    if (documents() == before) ++dropped_;
   }
 
   void checked(const TrainingDocument& document) const {
@@ -211,7 +216,7 @@ class DocumentRows {
   std::vector<TrainingDocument> documents_;
   std::vector<Row> rows_;
   Index places_ = 0;  ///< positions filled in all rows
-  Index long_ = 0;
+  Index long_ = 0, dropped_ = 0;
 };
 
 }  // namespace shardwise

@@ -106,7 +106,9 @@ void attend_backward(const AttentionShape& s, const QueryBlock& block, const T* 
     multiply_block<no>(cols, lanes, d, v.from(first), v.stride, do_columns, lanes, slopes, lanes, false);
     drop(s, block, first, cols, slopes);
     weights_and_slopes(cols, lanes, shift, delta, weights, slopes);
-    for (Index i = 0; s.softcap > 0 && i < cols * lanes; ++i) slopes[i] *= cap_slopes[i];
+    if (s.softcap > 0) {
+      for (Index i = 0; i < cols * lanes; ++i) slopes[i] *= cap_slopes[i];
+    }
     if (gradient.v) {
       drop(s, block, first, cols, weights);
       multiply_block<no>(cols, width, rows, weights, lanes, do_rows, width, gradient.v + first * width, width,

@@ -3,8 +3,8 @@
 #pragma once
 
 /// @file
-/// Experts: for each token the weighted sum of a few gated MLPs. Each is computed for the tokens that chose it, as matrix
-/// products. A slot is a pair of a token and one of its choices: number token · choices + choice.
+/// Experts: for each token the weighted sum of a few gated MLPs. Each is computed for the tokens that chose it, as
+/// matrix products. A slot is a pair of a token and one of its choices: number token · choices + choice.
 
 #include <shardwise/base/bodies.hpp>
 #include <shardwise/kernel/activations.hpp>
@@ -32,13 +32,13 @@ struct SlotsOfExpert {
 
 struct SlotBegins;
 struct SlotOrder;
-/// Calls f(SlotsOfExpert) until all slots of own experts had their turn, expert by expert, by a counting sort. An
-/// expert without slots has its turn, too.
+/// Calls f(SlotsOfExpert) for the slots of this process's experts, expert by expert (a counting sort), also for an
+/// expert without slots.
 template <class Id, class F>
 void for_each_expert(const ExpertExtents& s, const Id* ids, F f) {
   const Index slots = s.tokens * s.choices;
-  auto *const begin = scratch<SlotBegins, Index>(s.experts + 2), *const order =
-                                                                     scratch<SlotOrder, Index>(slots);
+  auto* const begin = scratch<SlotBegins, Index>(s.experts + 2);
+  auto* const order = scratch<SlotOrder, Index>(slots);
   const auto each = [&](auto visit) {
     for (Index slot = 0; slot < slots; ++slot) {
       const Index expert = static_cast<Index>(ids[slot]) - s.first;
@@ -127,7 +127,8 @@ struct GradientTo {
   bool accumulate;
 };
 
-/// The gradients of `experts`. If `projected` is null, it is computed again. Experts without tokens have the gradient 0.
+/// The gradients of `experts`. If `projected` is null, it is computed again. The gradient of an expert without tokens is
+/// 0.
 template <class T, class Id>
 void experts_backward(const ExpertExtents& s, const T* x, const Id* ids, const T* weights, const T* gate_up,
                       const T* down, const T* projected, const T* dy, GradientTo<T> dx,
@@ -139,9 +140,8 @@ void experts_backward(const ExpertExtents& s, const T* x, const Id* ids, const T
   if (dweights.data && !dweights.accumulate) fill<T>(s.tokens * s.choices, 0, dweights.data);
   detail::sum_wide(dx.data ? s.tokens * s.features : 0, dx.data, dx.accumulate, [&](compute_t<T>* sums) {
     detail::for_each_expert(s, ids, [&](const detail::SlotsOfExpert& of) {
-      const T *const gate_up_here = gate_up + of.expert * wide * s.features, *const down_here =
-                                                                                 down +
-                                                                                 of.expert * s.out * s.hidden;
+      const T* const gate_up_here = gate_up + of.expert * wide * s.features;
+      const T* const down_here = down + of.expert * s.out * s.hidden;
       const T* const rows = detail::gather_rows<detail::ExpertRows>(of, s.choices, s.features, x);
       const T* const dy_rows = detail::gather_rows<GradientRows>(of, s.choices, s.out, dy);
       const T* both = projected ? projected + of.row * wide : nullptr;

@@ -274,8 +274,8 @@ struct TopKValues;
 struct TopKGroups;
 struct TopKTaken;
 
-/// The index of the largest element that is not taken, which it then is. Of equal ones it is the first; NaN is the
-/// largest.
+/// Returns the index of the largest element that is not yet taken, and takes it. Of equal ones it is the first; NaN is
+/// the largest.
 template <class C>
 Index take_largest(Index n, const C* x, bool* taken) {
   Index best = -1;

@@ -73,34 +73,37 @@ struct AdaptersOf {
   std::vector<std::string> layers;
   std::vector<NamedParameter> parameters;
   int rank = 0, alpha = 0;
+
+  /// Throws `std::invalid_argument` if its rank or alpha differs.
+  void add(const std::string& layer, int its_rank, int its_alpha) {
+    if (!layers.empty() && (its_rank != rank || its_alpha != alpha)) {
+      fail({"the adapter of ", layers.front(), " has rank ", rank, " and alpha ", alpha, ", that of ", layer,
+            " ", its_rank, " and ", its_alpha, ": files have those of one kind"});
+    }
+    layers.push_back(layer);
+    rank = its_rank;
+    alpha = its_alpha;
+  }
+  void expect_some() const {
+    if (layers.empty()) throw std::invalid_argument("no layer of the module has an adapter");
+  }
 };
 
-/// Throws `std::invalid_argument` if adapters differ in rank or alpha.
+/// Throws `std::invalid_argument` if there are no adapters, or if they differ in rank or alpha.
 inline AdaptersOf alike(const std::vector<AdaptedLayer>& layers) {
   AdaptersOf all;
   for (const AdaptedLayer& layer : layers) {
-    if (!all.layers.empty() && (layer.rank != all.rank || layer.alpha != all.alpha)) {
-      fail({"the adapter of ", all.layers.front(), " has rank ", all.rank, " and alpha ", all.alpha,
-            ", that of ", layer.path, " ", layer.rank, " and ", layer.alpha,
-            ": files have those of one kind"});
-    }
-    all.rank = layer.rank;
-    all.alpha = layer.alpha;
-    all.layers.push_back(layer.path);
+    all.add(layer.path, layer.rank, layer.alpha);
     all.parameters.push_back({layer.path + ".lora_A.weight", layer.down});
     all.parameters.push_back({layer.path + ".lora_B.weight", layer.up});
   }
+  all.expect_some();
   return all;
 }
-inline AdaptersOf some(AdaptersOf adapters) {
-  if (adapters.layers.empty()) throw std::invalid_argument("no layer of the module has an adapter");
-  return adapters;
-}
 
-/// Throws `std::invalid_argument` if there are no adapters, or if they differ.
 template <class Module>
 AdaptersOf adapters_of(Module& module) {
-  return some(alike(adapted_layers(module)));
+  return alike(adapted_layers(module));
 }
 
 /// The parameters of a module except those of adapters.
@@ -149,28 +152,33 @@ std::function<std::string(std::string_view)> adapter_name(const Name& name_of) {
 std::string adapter_config_text(const AdaptersOf& adapters, const std::vector<std::string>& given,
                                 const AdapterOptions& options);
 
-/// Adds the names and sizes of all ranks, each of which has some stages. Collective.
-void gather_adapters(const Communicator& ranks, AdaptersOf& adapters, std::vector<std::string>& given);
+/// The adapters of all ranks, each of which has some stages; adds the names of all other parameters to `given`.
+/// Collective.
+AdaptersOf adapters_of_all(const Communicator& ranks, const std::vector<AdaptedLayer>& mine,
+                           std::vector<std::string>& given);
 
 template <class Module>
-Index save_adapters(const Communicator& ranks, Module& module, AdaptersOf adapters, const Path& folder,
+Index save_adapters(const Communicator& ranks, Module& module, const Path& folder,
                     const AdapterOptions& options, Writers writers) {
+  const std::vector<AdaptedLayer> own = adapted_layers(module);
   std::vector<std::string> given;
   for (const NamedParameter& parameter : given_parameters_of(module)) given.push_back(parameter.name);
-  const std::vector<NamedParameter> own = adapters.parameters;
-  if (writers == Writers::each_its_part) gather_adapters(ranks, adapters, given);
+  const AdaptersOf all = writers == Writers::each_its_part ? adapters_of_all(ranks, own, given) : alike(own);
   const auto name_of = adapter_name(options.name_of);
   return write_together(
       ranks, "save_adapters", folder / adapter_weights_name, {.type = options.type},
       [&](auto& list) {
-        for (const NamedParameter& parameter : own) {
-          list.push_back(written(name_of(parameter.name), parameter));
-          const bool down = parameter.name.ends_with(".lora_A.weight");
-          const Index rank = adapters.rank, others = elements(parameter.cell->stored.shape) / rank;
+        const auto add = [&](const std::string& name, ParameterState* cell, bool down) {
+          list.push_back(written(name_of(name), {name, cell}));
+          const Index rank = all.rank, others = elements(cell->stored.shape) / rank;
           list.back().shape = down ? std::vector{rank, others} : std::vector{others, rank};
+        };
+        for (const AdaptedLayer& layer : own) {
+          add(layer.path + ".lora_A.weight", layer.down, true);
+          add(layer.path + ".lora_B.weight", layer.up, false);
         }
       },
-      {adapter_config_text(adapters, given, options), adapter_config_name}, writers);
+      {adapter_config_text(all, given, options), adapter_config_name}, writers);
 }
 
 /// Throws `std::runtime_error` unless a file's adapters match these and it uses only plain LoRA. PEFT writes all of
@@ -185,16 +193,14 @@ void check_adapter_config(const Path& path, const AdaptersOf& adapters);
 template <class Module>
   requires(!DividedModule<Module>)
 Index save_adapters(Module& module, const std::filesystem::path& folder, const AdapterOptions& options = {}) {
-  const detail::AdaptersOf adapters = detail::adapters_of(module);
-  return detail::save_adapters(detail::ranks_of_parameters(adapters.parameters), module, adapters, folder,
-                               options, detail::Writers::all_alike);
+  const Communicator ranks = detail::ranks_of_parameters(detail::adapters_of(module).parameters);
+  return detail::save_adapters(ranks, module, folder, options, detail::Writers::all_alike);
 }
 /// The same for a pipeline: each rank saves the adapters of its stages. Collective over the job.
 template <class Job, DividedModule Stages>
 Index save_adapters(const Job& job, Stages& stages, const std::filesystem::path& folder,
                     const AdapterOptions& options = {}) {
-  return detail::save_adapters(job.communicator(), stages, detail::alike(detail::adapted_layers(stages)),
-                               folder, options, detail::Writers::each_its_part);
+  return detail::save_adapters(job.communicator(), stages, folder, options, detail::Writers::each_its_part);
 }
 
 /// Loads the adapters of a module from such a folder. Everything is checked first: rank and alpha and, as in
@@ -218,26 +224,24 @@ Index load_adapters(Module& module, const std::filesystem::path& folder, const A
 namespace shardwise {
 namespace detail {
 
-SHARDWISE_INLINE void gather_adapters(const Communicator& ranks, AdaptersOf& adapters,
-                                      std::vector<std::string>& given) {
-  const std::string mine = Json{adapters.rank, adapters.alpha, adapters.layers, given}.dump() + '\n';
-  const std::string all = gather_texts(ranks, mine);
-  const auto add = [](std::vector<std::string>& names, const Json& more) {
-    for (const std::string name : more) {
-      if (std::ranges::find(names, name) == names.end()) names.push_back(name);
-    }
-  };
-  adapters.layers.clear();  // to be in the order of ranks
-  given.clear();
-  for (std::string_view rest = all; !rest.empty();) {
+SHARDWISE_INLINE AdaptersOf adapters_of_all(const Communicator& ranks, const std::vector<AdaptedLayer>& mine,
+                                            std::vector<std::string>& given) {
+  Json layers = Json::array();
+  for (const AdaptedLayer& layer : mine) layers.push_back({layer.path, layer.rank, layer.alpha});
+  const std::string texts = gather_texts(ranks, Json{layers, given}.dump() + '\n');
+  AdaptersOf all;
+  std::set<std::string> names;
+  for (std::string_view rest = texts; !rest.empty();) {
     const Json line = json_of(take_part(rest, '\n'));
-    if (line[2].empty()) continue;  // stages without a layer
-    add(adapters.layers, line[2]);
-    add(given, line[3]);
-    adapters.rank = line[0];
-    adapters.alpha = line[1];
+    for (const Json& layer : line[0]) {  // several ranks have the same stages
+      if (names.insert(layer[0]).second) all.add(layer[0], layer[1], layer[2]);
+    }
+    for (const Json& name : line[1]) {
+      if (names.insert(name).second) given.push_back(name);
+    }
   }
-  adapters = some(std::move(adapters));
+  all.expect_some();
+  return all;
 }
 
 SHARDWISE_INLINE std::string adapter_config_text(const AdaptersOf& adapters,

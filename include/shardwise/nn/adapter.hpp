@@ -44,10 +44,10 @@ class Adapter {
       tensor_with<typename W::Element, 1 + in_dims, MeshType, packed(down_beside(W::layout, reduced))>;
   using Up = tensor_with<typename W::Element, OutDims + 1, MeshType, packed(up_beside(W::layout, reduced))>;
 
-  /// Throws `std::invalid_argument` if the size is negative, or has no alpha.
+  /// Throws `std::invalid_argument` if a size that is given has no rank or no alpha.
   constexpr Adapter(const MeshType& mesh, const Shape<in_dims>& in, const Shape<OutDims>& out,
                     const LoraSize& size = {})
-      : size_(size.rank == 0 ? LoraSize{Low::rank, Low::alpha} : checked(size)),
+      : size_(size.rank == 0 && size.alpha == 0 ? LoraSize{Low::rank, Low::alpha} : checked(size)),
         down(mesh, joined(Shape<1>{size_.rank}, in), Init::fan_in(shardwise::elements(in))),
         up(mesh, joined(out, Shape<1>{size_.rank}), Init::constant(0)) {}
 

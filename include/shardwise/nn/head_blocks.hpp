@@ -102,24 +102,23 @@ struct HeadBlocks {
   }
   /// Replaces logits by the gradients of the products.
   template <class Terms>
-  void pull_back_logits(Index first, Index count, T* piece, const Terms* of_rows, double factor,
+  void pull_back_logits(Index first, Index count, T* piece, const Terms* of_rows, double loss_factor,
                         const kernel::compute_t<T>* factors) const {
     const auto pull_back_rows = [&](Index row, Index rows, T* logits) {
       kernel::cross_entropy_backward(rows, classes(), w.begin[0], logits, of_rows + row, targets + row,
-                                     expected, factor, logits, factors ? factors + row : nullptr);
+                                     expected, loss_factor, logits, factors ? factors + row : nullptr);
     };
     if (softcap == 0) return pull_back_rows(first, count, piece);
     using C = kernel::compute_t<T>;
     struct CapSlopes;
     C* slopes = kernel::scratch<CapSlopes, C>(classes());
-    const C factor_of_share = static_cast<C>(1 / softcap);
-    for (Index r = 0; r < count;
-         ++r, piece += classes()) {  // gradients overwrite the logits, which slopes need
-      const auto slope = [=](C logit) { return 1 - logit * factor_of_share * (logit * factor_of_share); };
-      kernel::map(classes(), slopes, slope, piece);
-      pull_back_rows(first + r, 1, piece);
+    const C factor = static_cast<C>(1 / softcap);
+    for (Index r = 0; r < count; ++r, piece += classes()) {
       kernel::map(
-          classes(), piece, [](C gradient, C bend) { return gradient * bend; }, piece, slopes);
+          classes(), slopes, [=](C logit) { return 1 - logit * factor * (logit * factor); }, piece);
+      pull_back_rows(first + r, 1, piece);  // overwrites the logits
+      kernel::map(
+          classes(), piece, [](C gradient, C slope) { return gradient * slope; }, piece, slopes);
     }
   }
   /// Rounds `wide` to the gradient, after the last piece.

@@ -46,7 +46,7 @@ class Linear : public Module<Linear<MeshType, Style, T, OutDims, InDims, HasBias
   /// PyTorch's do, or as `init` says.
   constexpr Linear(const MeshType& mesh, const Shape<InDims>& in, const Shape<OutDims>& out,
                    Init init) requires WellFormed<Problem> : Linear(mesh, in, out, init, init) {}
-  /// The bias begins as `bias_init` says; without one, the layer has no b. `lora`: of the adapter, if the style has one.
+  /// The bias begins as `bias_init` says; without one, the layer has no b. `lora` is for a style with an adapter.
   constexpr Linear(const MeshType& mesh, const Shape<InDims>& in, const Shape<OutDims>& out, Init init,
                    std::optional<Init> bias_init, const LoraSize& lora = {}) requires WellFormed<Problem>
       : weight(mesh, joined(out, in), init),

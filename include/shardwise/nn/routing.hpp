@@ -48,9 +48,8 @@ namespace detail {
 
 /// The scores of all experts, normalized.
 constexpr auto probabilities(const auto& logits, Scores scores) {
-  auto result = softmax(logits);
-  if (scores == Scores::sigmoid) result = softmax(scale(softplus(scale(logits, -1)), -1));  // log(sigmoid)
-  return result;
+  if (scores == Scores::softmax) return softmax(logits);
+  return softmax(scale(softplus(scale(logits, -1)), -1));  // of log(sigmoid)
 }
 
 /// x in a layout without anything sharded, pending or `Reduced`.
@@ -90,17 +89,17 @@ constexpr auto mean_over_tokens(const X& x, const Mask& mask) {
 template <Operand Logits, Operand... Bias>
   requires(sizeof...(Bias) <= 1)
 constexpr auto route(const Logits& logits, const RoutingOptions& options, const Bias&... bias) {
-  auto scores = logits;
-  if (options.scores == Scores::softmax) {
-    scores = softmax(logits);
-  } else {
-    scores = sigmoid(logits);
-  }
+  const auto scores = [&] {
+    if (options.scores == Scores::softmax) return softmax(logits);
+    return sigmoid(logits);
+  }();
   auto choice = scores;
   ((choice = add(choice, alongside(bias, logits))), ...);
   const auto ids = top_k(choice, options.k, options.choice);
-  auto weights = take_along_dim(scores, ids);
-  if (options.normalized) weights = detail::probabilities(take_along_dim(logits, ids), options.scores);
+  auto weights = [&] {
+    if (options.normalized) return detail::probabilities(take_along_dim(logits, ids), options.scores);
+    return take_along_dim(scores, ids);
+  }();
   if (options.scale != 1) weights = scale(weights, options.scale);
   return Routing<Logits, std::remove_const_t<decltype(ids)>, decltype(weights)>{logits, ids, weights,
                                                                                 options};

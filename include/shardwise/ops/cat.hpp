@@ -91,8 +91,7 @@ template <int Dim, bool Stack, class... X>
 struct CatResult : ResultOfOperands<CatOp<Dim, Stack>, X...> {};
 template <int Dim, bool Stack, class... X>
   requires((Operand<X> || ...) && sizeof...(X) > 4)
-struct CatResult<Dim, Stack, X...> : Refused<Reason::more_operands_than_four> {
-};
+struct CatResult<Dim, Stack, X...> : Refused<Reason::more_operands_than_four> {};
 template <int Dim, bool Stack, class... X>
   requires(!(Operand<X> || ...))
 struct CatResult<Dim, Stack, X...> : Refused<Reason::argument_is_not_a_tensor, Got<X...>> {};

@@ -18,7 +18,7 @@ namespace shardwise {
 
 namespace detail {
 
-/// `F`: one of the formulas of kernel/activations.hpp that is a function of the input.
+/// `F`: a formula of kernel/activations.hpp whose slope is a function of the input, such as `Silu`.
 template <class F>
 struct GatedOp {
   static constexpr Signature signature = Signature::of("..., ... -> ...");

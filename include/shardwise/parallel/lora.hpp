@@ -23,7 +23,7 @@ struct LowRank {
   static constexpr bool suits(ModuleKind kind) { return kind == ModuleKind::linear; }
 };
 
-/// The rank and alpha of an adapter that is not as its style says; a rank of 0: as its style says.
+/// The rank and alpha of an adapter instead of those of its style, which it has if both are 0.
 struct LoraSize {
   int rank = 0, alpha = 0;
 };

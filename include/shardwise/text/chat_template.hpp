@@ -78,7 +78,10 @@ class ChatTemplate {
                                        {"strftime_now", detail::value_of(true)}};
       if (!variables.is_null() && !variables.is_object())
         throw std::runtime_error("expected an object of variables, such as {\"tools\": [...]}");
-      for (const auto& [name, value] : variables.items()) names.try_emplace(name, detail::value_of(value));
+      for (const auto& [name, value] : variables.items()) {
+        if (!names.try_emplace(name, detail::value_of(value)).second)
+          throw std::runtime_error("the variable \"" + name + "\" cannot be given: it has another value");
+      }
       names.try_emplace("tools", detail::value_of(nullptr));
       return detail::TemplateRun(pieces_, std::move(names)).run(true);
     });

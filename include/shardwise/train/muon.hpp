@@ -201,13 +201,16 @@ struct MuonUpdate {
   }
 };
 
-/// Chooses what Muon is not for: parameters of fewer than two dimensions, biases, also of [heads, head_dim], tables of
-/// embeddings and the head, by the names that `Llama` gives them, and others that have such words.
+/// Chooses what Muon is not for: parameters of fewer than two dimensions, biases, also of [heads, head_dim], stacks of
+/// experts, tables of embeddings and the head, by the names that `Llama` and `MixtureOfExperts` give them, and others
+/// that have such words.
 inline bool is_not_hidden_matrix(const ParameterInfo& parameter) {
   for (const std::string_view part : {"embed", "tokens.", "head."}) {
     if (parameter.name.find(part) != std::string_view::npos) return true;
   }
-  return parameter.rank < 2 || parameter.name.ends_with("bias");
+  const bool experts =
+      parameter.rank > 2 && (parameter.name.ends_with("gate_up") || parameter.name.ends_with("down"));
+  return parameter.rank < 2 || experts || parameter.name.ends_with("bias");
 }
 /// The change of settings by which a group of Muon uses AdamW. Its rate is Muon's, times the factor of the group.
 inline auto with_adamw(const AdamWUpdate& settings = {}) {

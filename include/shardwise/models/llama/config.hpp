@@ -30,18 +30,19 @@ struct LlamaConfig {
   double deviation = 0.02;               ///< initializer_range: of the initial weights
 
   // Options of other families than Llama; see `hugging_face_families`.
-  bool qkv_bias = false;       ///< the projections to queries, keys and values have a bias
-  bool head_norms = false;     ///< an RMSNorm of each head's query and key, before the rotary embeddings
-  bool output_norms = false;   ///< an RMSNorm also of what attention and MLP return, before it is added
-  bool one_plus_norm = false;  ///< all norms multiply by 1 + weight instead of weight
+  bool qkv_bias = false;  ///< the projections to queries, keys and values have a bias
+  bool head_norms =
+      false;  ///< QK norm: an RMSNorm of each head's query and key, before the rotary embeddings
+  bool output_norms = false;   ///< post-norms: an RMSNorm also of the results of attention and MLP
+  double norm_offset = 0;      ///< is added to the weights of all norms: 1 in Gemma
   bool scaled_tokens = false;  ///< embeddings of tokens are multiplied by √features
   bool gelu = false;           ///< MLPs have gelu_tanh(gate) · up instead of silu(gate) · up
-  Index full_every = 0;  ///< layers full_every - 1, 2 full_every - 1, … have no window; 0: all have it
+  Index full_every = 0;  ///< sliding_window_pattern: every so many layers, one has no window; 0: all have it
   std::optional<double> window_theta{};  ///< rope_local_base_freq: of layers with a window, without scaling
   double query_scalar = 0;  ///< query_pre_attn_scalar: scores are divided by its root; 0: head_dim
   double attention_softcap =
-      0;  ///< attn_logit_softcapping: scores become cap · tanh(score / cap); 0: they do not
-  double logit_softcap = 0;  ///< final_logit_softcapping: the same of the logits
+      0;                     ///< attn_logit_softcapping: cap · tanh(score / cap) are the scores; 0: no cap
+  double logit_softcap = 0;  ///< final_logit_softcapping: the same of logits
 
   constexpr Index head_size() const { return head_dim > 0 ? head_dim : features / heads; }
   /// The same with the window and the rotary embeddings of layer `number`.
@@ -55,8 +56,8 @@ struct LlamaConfig {
     }
     return own;
   }
-  /// The factors of the embeddings of tokens, and of scores, if not 1/√head_dim.
-  constexpr double token_scale() const { return scaled_tokens ? root(real(features)) : 1; }
+  /// The factors of embeddings, if `scaled_tokens`, and of scores, if not 1/√head_dim.
+  constexpr double token_scale() const { return root(real(features)); }
   constexpr std::optional<double> score_scale() const {
     return query_scalar > 0 ? std::optional(1 / root(query_scalar)) : std::nullopt;
   }

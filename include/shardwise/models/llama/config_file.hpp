@@ -11,6 +11,8 @@
 /// const LlamaTokens tokens = read_llama_tokens("llama/");
 /// ```
 
+#include <tuple>
+
 #include <shardwise/base/bodies.hpp>
 #include <shardwise/io/json.hpp>
 #include <shardwise/models/llama/config.hpp>
@@ -23,8 +25,8 @@ struct HuggingFaceFamily {
   const char *type, *architecture;
   LlamaConfig defaults;
 
-  /// Whether it has the kinds of layers of Gemma 2 and 3.
   constexpr bool gemma() const { return defaults.output_norms; }
+  constexpr bool qwen() const { return !gemma() && (defaults.qkv_bias || defaults.head_norms); }
 };
 
 inline constexpr std::array hugging_face_families{
@@ -46,7 +48,7 @@ inline constexpr std::array hugging_face_families{
                        .epsilon = 1e-6,
                        .tied = true,
                        .output_norms = true,
-                       .one_plus_norm = true,
+                       .norm_offset = 1,
                        .scaled_tokens = true,
                        .gelu = true,
                        .full_every = 2,
@@ -64,7 +66,7 @@ inline constexpr std::array hugging_face_families{
                        .tied = true,
                        .head_norms = true,
                        .output_norms = true,
-                       .one_plus_norm = true,
+                       .norm_offset = 1,
                        .scaled_tokens = true,
                        .gelu = true,
                        .full_every = 6,
@@ -232,19 +234,20 @@ SHARDWISE_INLINE void read_window(const JsonPart& config, const HuggingFaceFamil
                                   LlamaConfig& result) {
   const JsonPart window = config["sliding_window"], used = config["use_sliding_window"],
                  types = config["layer_types"];
-  const bool qwen = family.type == std::string_view("qwen2") || family.type == std::string_view("qwen3");
-  if (qwen) {  // layers from max_window_layers on have the window
+  const bool none = window.null() && config.json().contains("sliding_window");
+  if (family.qwen()) {  // layers from max_window_layers on have the window
     const JsonPart part = config["max_window_layers"];
     const Index from = part.null() ? 28 : part.integer(0, std::numeric_limits<Index>::max());
-    if (!used.null() && used.get<bool>() && from < result.layers) {
+    if (!used.null() && used.get<bool>() && from < result.layers && !none) {
       if (from > 0) part.expected("0, or at least the number of layers, " + std::to_string(result.layers));
       result.window = read_size(config, "sliding_window", 4096);
     }
-  } else if (!window.null()) {
-    if (!result.window) window.expected("null in a model of type \"" + std::string(family.type) + "\"");
-    result.window = window.integer(1, std::numeric_limits<Index>::max());
-  } else if (config.json().contains("sliding_window")) {
+  } else if (!result.window) {
+    if (!window.null()) window.expected("null in a model of type \"" + std::string(family.type) + "\"");
+  } else if (none && !family.gemma()) {
     result.window.reset();
+  } else if (none || !window.null()) {
+    result.window = window.integer(1, std::numeric_limits<Index>::max());
   }
   if (family.gemma()) {
     for (const char* key : {"_sliding_window_pattern", "sliding_window_pattern"}) {
@@ -252,7 +255,14 @@ SHARDWISE_INLINE void read_window(const JsonPart& config, const HuggingFaceFamil
     }
     if (types.json().is_array()) {
       const auto full = std::ranges::find(types.json(), Json("full_attention"));
-      result.full_every = full == types.json().end() ? 0 : std::distance(types.json().begin(), full) + 1;
+      if (full != types.json().end()) {
+        result.full_every = std::distance(types.json().begin(), full) + 1;
+      } else if (result.full_every <= result.layers) {
+        result.full_every = 0;
+      }
+    }
+    if (family.defaults.full_every == 2 && result.full_every != 2) {
+      config.fail("every second layer of a gemma2 must have \"full_attention\"");
     }
   }
   if (types.null()) return;
@@ -265,18 +275,19 @@ SHARDWISE_INLINE void read_window(const JsonPart& config, const HuggingFaceFamil
 }
 
 SHARDWISE_INLINE const HuggingFaceFamily& family_of(const LlamaConfig& config) {
+  const auto parts = [](const LlamaConfig& of) {
+    return std::tuple(of.qkv_bias, of.head_norms, of.output_norms, of.norm_offset, of.scaled_tokens, of.gelu,
+                      of.window_theta.has_value());
+  };
+  const bool capped = config.attention_softcap > 0 || config.logit_softcap > 0 || config.query_scalar > 0;
   for (const HuggingFaceFamily& family : hugging_face_families) {
     const LlamaConfig& own = family.defaults;
-    const bool norms = config.head_norms == own.head_norms && config.output_norms == own.output_norms &&
-                       config.one_plus_norm == own.one_plus_norm;
-    const bool layers = norms && config.qkv_bias == own.qkv_bias && config.gelu == own.gelu &&
-                        config.scaled_tokens == own.scaled_tokens;
-    const bool caps = config.attention_softcap > 0 || config.logit_softcap > 0 || config.query_scalar > 0;
-    const bool windows = family.gemma() || (config.full_every == 0 && !caps);
-    const bool rope = config.window_theta.has_value() == own.window_theta.has_value();
-    const bool has_window = own.window || !config.window || own.qkv_bias || own.head_norms;
-    const bool pattern = own.full_every != 2 || config.full_every == 2;
-    if (layers && windows && rope && has_window && pattern) return family;
+    if (parts(config) != parts(own)) continue;
+    if (!family.gemma() && (capped || config.full_every > 0)) continue;
+    if (family.gemma() && !config.window) continue;
+    if (config.window && !own.window && !family.qwen()) continue;
+    if (own.full_every == 2 && config.full_every != 2) continue;
+    return family;
   }
   throw std::invalid_argument("LlamaConfig: no family of Hugging Face's models has these options together");
 }
@@ -306,8 +317,9 @@ SHARDWISE_INLINE LlamaConfig llama_config_of(const Json& json) {
   result.features = read_size(config, "hidden_size");
   result.layers = read_size(config, "num_hidden_layers");
   result.heads = read_size(config, "num_attention_heads");
-  result.kv_heads =
-      read_size(config, "num_key_value_heads", result.kv_heads > 0 ? result.kv_heads : result.heads);
+  if (result.kv_heads == 0 || json.contains("num_key_value_heads"))
+    result.kv_heads = result.heads;  // also if null
+  result.kv_heads = read_size(config, "num_key_value_heads", result.kv_heads);
   result.head_dim = read_size(config, "head_dim", result.head_dim);
   result.hidden = read_size(config, "intermediate_size");
   result.context = read_size(config, "max_position_embeddings", result.context);
@@ -385,12 +397,13 @@ SHARDWISE_INLINE std::string llama_config_text(const LlamaConfig& config, const 
       {"bos_token_id", nullptr},
       {"eos_token_id", nullptr},
   });
-  json.erase("rope_parameters");  // the older form of the keys that follow
-  if (config.window) json["sliding_window"] = *config.window;
-  if (config.window && !family.defaults.window) {
-    json["use_sliding_window"] = true;
-    json["max_window_layers"] = 0;
+  json.erase("rope_parameters");                      // the older form of the keys that follow
+  if (config.qkv_bias) json.erase("attention_bias");  // it is another one
+  if (family.qwen()) {
+    json["use_sliding_window"] = config.window.has_value();
+    if (config.window) json["max_window_layers"] = 0;
   }
+  if (config.window || !family.qwen()) json["sliding_window"] = config.window ? Json(*config.window) : Json();
   json.erase("layer_types");
   if (family.gemma()) {
     const auto number = [](double value) { return value > 0 ? Json(value) : Json(); };
@@ -398,7 +411,6 @@ SHARDWISE_INLINE std::string llama_config_text(const LlamaConfig& config, const 
         config.query_scalar > 0 ? config.query_scalar : static_cast<double>(config.head_size());
     json["attn_logit_softcapping"] = number(config.attention_softcap);
     json["final_logit_softcapping"] = number(config.logit_softcap);
-    if (!config.window) json["sliding_window"] = nullptr;
     for (Index i = 0; i < config.layers; ++i) {
       json["layer_types"].push_back(config.of_layer(i).window ? "sliding_attention" : "full_attention");
     }

@@ -48,12 +48,13 @@ struct HeadNormStyle<Styles<Parts...>> {
 
 /// norm(x), or x if there is no norm.
 template <class Norm>
-constexpr auto if_there(const std::optional<Norm>& norm, const auto& x) {
+constexpr auto normed_or_same(const std::optional<Norm>& norm, const auto& x) {
   using X = std::remove_cvref_t<decltype(x)>;
   if constexpr (std::is_same_v<decltype((*norm)(x)), X>) {
     if (norm) return (*norm)(x);
   } else if (norm) {
-    throw std::logic_error("Llama: with this plan, a norm returns another layout than it takes");
+    throw std::logic_error(
+        "Llama: additional norms need a plan whose norms return the layout that they take");
   }
   return x;
 }
@@ -77,9 +78,10 @@ class LlamaAttention : public Module<LlamaAttention<MeshType, PlanType, T>> {
         wo(mesh, {config.heads, config.head_size()}, {config.features}, Init::normal(config.deviation), {},
            config.lora),
         rope_{.theta = config.theta, .scaling = config.scaling},
-        sight_{.window = config.window, .scale = config.score_scale(), .softcap = config.attention_softcap} {
+        attention_options_{
+            .window = config.window, .scale = config.score_scale(), .softcap = config.attention_softcap} {
     if (config.head_norms) {
-      const double offset = config.one_plus_norm ? 1 : 0;
+      const double offset = config.norm_offset;
       q_norm.emplace(mesh, config.head_size(), config.epsilon, offset);
       k_norm.emplace(mesh, config.head_size(), config.epsilon, offset);
     }
@@ -93,9 +95,9 @@ class LlamaAttention : public Module<LlamaAttention<MeshType, PlanType, T>> {
   /// its own document, in which positions restart (see the functions `attention` and `rope`).
   constexpr auto forward(const auto& x, const Operand auto&... documents) const {
     auto [q, k, v] = project(x, wq, wk, wv);
-    return wo(inner_attention(rope(detail::if_there(q_norm, q), documents..., rope_),
-                              rope(detail::if_there(k_norm, k), documents..., rope_), v, documents...,
-                              sight_));
+    return wo(inner_attention(rope(detail::normed_or_same(q_norm, q), documents..., rope_),
+                              rope(detail::normed_or_same(k_norm, k), documents..., rope_), v, documents...,
+                              attention_options_));
   }
   /// The same for tokens that follow those in the cache, to which their keys and values are appended.
   template <TensorType K>
@@ -103,10 +105,10 @@ class LlamaAttention : public Module<LlamaAttention<MeshType, PlanType, T>> {
     auto [q, k, v] = project(x, wq, wk, wv);
     RopeOptions here = rope_;
     here.first_position = cache.length();
-    cache.append(rope(detail::if_there(k_norm, k), here), v);
-    return wo(attention(rope(detail::if_there(q_norm, q), here), cache, sight_));
+    cache.append(rope(detail::normed_or_same(k_norm, k), here), v);
+    return wo(attention(rope(detail::normed_or_same(q_norm, q), here), cache, attention_options_));
   }
-  constexpr auto keys(const auto& x) const { return rope(detail::if_there(k_norm, wk(x)), rope_); }
+  constexpr auto keys(const auto& x) const { return rope(detail::normed_or_same(k_norm, wk(x)), rope_); }
 
   constexpr void visit(auto&& f) {
     f("wq", wq);
@@ -135,7 +137,7 @@ class LlamaAttention : public Module<LlamaAttention<MeshType, PlanType, T>> {
   }
 
   RopeOptions rope_;
-  AttentionOptions sight_;
+  AttentionOptions attention_options_;
 };
 
 /// down(silu(gate(x)) · up(x)), or gelu_tanh instead of silu.
@@ -174,7 +176,7 @@ class LlamaMlp : public Module<LlamaMlp<MeshType, PlanType, T>> {
 namespace detail {
 
 /// half(x), or x if that half of the layer is on another rank.
-constexpr auto if_here(bool here, const auto& x, const auto& half) {
+constexpr auto half_or_same(bool here, const auto& x, const auto& half) {
   using Y = decltype(half(x));
   if constexpr (std::is_same_v<Y, std::remove_cvref_t<decltype(x)>>) {
     if (!here) return x;
@@ -197,24 +199,24 @@ class LlamaLayer : public Module<LlamaLayer<MeshType, PlanType, T>> {
   using Mlp = styled<LlamaMlp<MeshType, PlanBelow<PlanType, "mlp">, T>, style_of<PlanType, "mlp">>;
 
   constexpr LlamaLayer(const MeshType& mesh, const LlamaConfig& config)
-      : attention_norm(mesh, config.features, config.epsilon, config.one_plus_norm ? 1 : 0),
+      : attention_norm(mesh, config.features, config.epsilon, config.norm_offset),
         attention(mesh, config),
-        mlp_norm(mesh, config.features, config.epsilon, config.one_plus_norm ? 1 : 0),
+        mlp_norm(mesh, config.features, config.epsilon, config.norm_offset),
         mlp(mesh, config) {
     if (!config.output_norms) return;
-    attention_output_norm.emplace(mesh, config.features, config.epsilon, config.one_plus_norm ? 1 : 0);
-    mlp_output_norm.emplace(mesh, config.features, config.epsilon, config.one_plus_norm ? 1 : 0);
+    attention_output_norm.emplace(mesh, config.features, config.epsilon, config.norm_offset);
+    mlp_output_norm.emplace(mesh, config.features, config.epsilon, config.norm_offset);
   }
 
   /// x and the result: [batch, sequence, features]. For documents, see `LlamaAttention`; with a cache, x are the
   /// tokens that follow those in it.
   constexpr auto forward(const auto& x, auto&&... documents_or_cache) const {
-    auto h = detail::if_here(has_attention_, x, [&](const auto& in) {
-      return add(
-          in, detail::if_there(attention_output_norm, attention(attention_norm(in), documents_or_cache...)));
+    auto h = detail::half_or_same(has_attention_, x, [&](const auto& in) {
+      return add(in, detail::normed_or_same(attention_output_norm,
+                                            attention(attention_norm(in), documents_or_cache...)));
     });
-    return detail::if_here(has_mlp_, h, [&](const auto& in) {
-      return add(in, detail::if_there(mlp_output_norm, mlp(mlp_norm(in))));
+    return detail::half_or_same(has_mlp_, h, [&](const auto& in) {
+      return add(in, detail::normed_or_same(mlp_output_norm, mlp(mlp_norm(in))));
     });
   }
   constexpr auto keys(const auto& x) const {

@@ -108,7 +108,7 @@ class Llama : public Module<Llama<MeshType, PlanType, T>> {
     for (Index i = 0; i < part.layers; ++i) layers.emplace_back(mesh, config.of_layer(part.first_layer + i));
     if (part.begins_with_mlp) layers.front().drop_attention();
     if (part.ends_with_attention) layers.back().drop_mlp();
-    if (part.ends) norm.emplace(mesh, config.features, config.epsilon, config.one_plus_norm ? 1 : 0);
+    if (part.ends) norm.emplace(mesh, config.features, config.epsilon, config.norm_offset);
     if (config.tied) {
       if constexpr (!tieable) {
         throw std::invalid_argument(
