@@ -34,7 +34,9 @@ void Checkpoints::begin(TrainedModel& model) {
 
 void Checkpoints::resume_from(const std::filesystem::path& last) {
   const sw::LoadedCheckpoint loaded = sw::load_checkpoint(last, *contents_);
-  const std::string other = other_run(loaded.notes, notes_);
+  std::string other = other_run(loaded.notes, notes_);
+  if (other.empty() && run_.job().lora_rank > 0)
+    other = change("from", loaded.notes, notes_);  // adapters are of it
   if (!other.empty()) throw std::runtime_error(last.string() + ": " + other);
   const std::string name = last.filename().string();
   if (const auto named = std::stoll(name.substr(name.find('-') + 1)); named != step_) {

@@ -396,6 +396,10 @@ void add_options(CLI::App& app, Options& options) {
       "its name ends in .html, otherwise as a trace for ui.perfetto.dev or chrome://tracing");
   app.add_flag("--save", options.save, "also show the memory with the copy that a background save makes");
   app.add_flag("--json", options.json, "print JSON");
+  for (const char* chosen :
+       {"--pp", "--schedule", "--chunks", "--replicas", "--local-steps", "--dp", "--cp", "--tp", "--zero",
+        "--sp", "--recompute", "--micro-batches", "--rank", "--coordinates", "--draw", "--save"})
+    search->excludes(app.get_option(chosen));
 }
 
 /// The requested rank; or the first, which has the largest blocks, and the last, which has the smallest.

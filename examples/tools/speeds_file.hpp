@@ -46,7 +46,8 @@ void each_speed(Speeds& speeds, F f) {
 }
 
 /// Throws `std::runtime_error` that names the file and the entry, if a required one is missing, or one is unknown or
-/// not a positive number, or the overlap is above 1.
+/// not a positive number, except an overlap of 0, or the
+/// overlap is above 1.
 inline MeasuredSpeeds read_speeds(const std::filesystem::path& file) {
   const sw::Json json = sw::read_json(file);
   const sw::detail::JsonPart all(json, file.string() + ": ");
@@ -55,12 +56,17 @@ inline MeasuredSpeeds read_speeds(const std::filesystem::path& file) {
   each_speed(speeds, [&](const char* name, double& value, bool required) {
     known.emplace_back(name);
     const sw::detail::JsonPart entry = all[name];
-    if (required || !entry.null()) value = entry.positive_number();
+    const bool may_be_zero = &value == &speeds.links.overlap;
+    if (may_be_zero && entry.json() == 0) {
+      value = 0;
+    } else if (required || !entry.null()) {
+      value = entry.positive_number();
+    }
   });
   all.for_each_member([&](const std::string& name, const sw::detail::JsonPart& entry) {
     if (std::find(known.begin(), known.end(), name) == known.end()) entry.fail("there is no such speed");
   });
-  if (speeds.links.overlap > 1) all["overlap"].fail("it is above 1");
+  if (speeds.links.overlap > 1) all["overlap"].expected("at most 1");
   return speeds;
 }
 

@@ -216,6 +216,8 @@ int main(int argc, char** argv) {
       throw std::invalid_argument("--lora-rank adapts a model that is given: --from");
     if (options.merge && job.job.lora_rank == 0)
       throw std::invalid_argument("--merge is for adapters: --lora-rank");
+    if (options.merge && options.export_to.empty() && options.export_best.empty())
+      throw std::invalid_argument("--merge is for what is exported: --export or --export-best");
     if (job.job.lora_rank > 0 && !options.merge && options.format != "safetensors")
       throw std::invalid_argument("--format " + options.format + " is for whole models: --merge");
     if (!options.from.empty()) job.config = options.from / "config.json";

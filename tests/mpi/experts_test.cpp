@@ -42,7 +42,7 @@ constexpr MixtureOptions eight{.experts = 8, .hidden = 6, .routing = {.k = 2}};
 constexpr MixtureOptions deepseek{
     .experts = 6,
     .hidden = 3,
-    .routing = {.k = 3, .scores = Scores::sigmoid, .scale = 2.5, .choice = {.groups = 3, .kept_groups = 2}},
+    .routing = {.k = 3, .scores = ScoreFunction::sigmoid, .scale = 2.5, .choice = {.groups = 3, .kept_groups = 2}},
     .shared_hidden = 5,
     .bias = true};
 
@@ -209,9 +209,9 @@ std::string routed(const RoutingOptions& options, const std::vector<double>& bia
 TEST_CASE("the routing of Mixtral, Qwen and DeepSeek") {
   CHECK(routed({}) == "3 0.73106 2 0.26894 ");
   CHECK(routed({.normalized = false}) == "3 0.64391 2 0.23688 ");
-  CHECK(routed({.scores = Scores::sigmoid, .scale = 2.5}) == "3 1.26902 2 1.23098 ");
-  CHECK(routed({.scores = Scores::sigmoid, .scale = 2.5}, {0, 0, -1, 0}) == "3 1.31792 1 1.18208 ");
-  CHECK(routed({.scores = Scores::sigmoid, .normalized = false}) == "3 0.98201 2 0.95257 ");
+  CHECK(routed({.scores = ScoreFunction::sigmoid, .scale = 2.5}) == "3 1.26902 2 1.23098 ");
+  CHECK(routed({.scores = ScoreFunction::sigmoid, .scale = 2.5}, {0, 0, -1, 0}) == "3 1.31792 1 1.18208 ");
+  CHECK(routed({.scores = ScoreFunction::sigmoid, .normalized = false}) == "3 0.98201 2 0.95257 ");
   CHECK(routed({.choice = {.groups = 2, .kept_groups = 1}}, {1, 1, 0, 0}) == "1 0.73106 0 0.26894 ");
 }
 

@@ -186,6 +186,13 @@ TEST_CASE("what no family computes is refused by name") {
   json = published(gemma2);
   json["hidden_activation"] = "gelu";
   CHECK(problem(json) == "hidden_activation: it is \"gelu\", expected \"gelu_pytorch_tanh\"");
+  json = published(gemma3);
+  json["attn_logit_softcapping"] = 50.0;
+  CHECK(problem(json) == "attn_logit_softcapping: it is 50.0, expected null");
+  json = published(qwen3);
+  json["architectures"] = {"LlamaForCausalLM"};
+  CHECK(problem(json) ==
+        "architectures: it is [\"LlamaForCausalLM\"], expected [\"Qwen3ForCausalLM\"], as model_type says");
   json = published(qwen3);
   json["attn_logit_softcapping"] = 50.0;
   CHECK(has(problem(json), "attn_logit_softcapping: it is 50"));

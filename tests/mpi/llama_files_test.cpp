@@ -384,6 +384,8 @@ TEST_CASE("what is wrong in a config.json is named with file, key and value") {
   CHECK(has(with("model_type", "gemma"),
             "model_type: it is \"gemma\", expected one of \"llama\", \"mistral\", "));
   CHECK(with("sliding_window", 4) == "sliding_window: it is 4, expected null in a model of type \"llama\"");
+  CHECK(with("layer_types", {"full_attention"}) ==
+        "layer_types: it is [\"full_attention\"], expected a list of 2");
   CHECK(with("hidden_act", "gelu") == "hidden_act: it is \"gelu\", expected \"silu\"");
   CHECK(with("attention_bias", true) == "attention_bias: it is true, expected false");
   CHECK(with("mlp_bias", true) == "mlp_bias: it is true, expected false");
@@ -398,7 +400,6 @@ TEST_CASE("what is wrong in a config.json is named with file, key and value") {
                                                  {"lm_head_bias", true},
                                                  {"rope_interleaved", true},
                                                  {"num_local_experts", 8},
-                                                 {"layer_types", {"full_attention"}},
                                                  {"use_sliding_window", true}}) {
     CHECK(with(key, value) ==
           std::string(key) + ": it is " + value.dump() +

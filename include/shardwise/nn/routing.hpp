@@ -25,11 +25,11 @@
 
 namespace shardwise {
 
-enum class Scores : std::uint8_t { softmax, sigmoid };
+enum class ScoreFunction : std::uint8_t { softmax, sigmoid };
 
 struct RoutingOptions {
   Index k = 2;  ///< experts of a token
-  Scores scores = Scores::softmax;
+  ScoreFunction scores = ScoreFunction::softmax;
   bool normalized = true;  ///< the weights of a token are divided by their sum
   double scale = 1;        ///< factor of the weights
   TopKOptions choice{};    ///< groups of experts
@@ -47,8 +47,8 @@ struct Routing {
 namespace detail {
 
 /// The scores of all experts, normalized.
-constexpr auto probabilities(const auto& logits, Scores scores) {
-  if (scores == Scores::softmax) return softmax(logits);
+constexpr auto probabilities(const auto& logits, ScoreFunction scores) {
+  if (scores == ScoreFunction::softmax) return softmax(logits);
   return softmax(scale(softplus(scale(logits, -1)), -1));  // of log(sigmoid)
 }
 
@@ -90,7 +90,7 @@ template <Operand Logits, Operand... Bias>
   requires(sizeof...(Bias) <= 1)
 constexpr auto route(const Logits& logits, const RoutingOptions& options, const Bias&... bias) {
   const auto scores = [&] {
-    if (options.scores == Scores::softmax) return softmax(logits);
+    if (options.scores == ScoreFunction::softmax) return softmax(logits);
     return sigmoid(logits);
   }();
   auto choice = scores;

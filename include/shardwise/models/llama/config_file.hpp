@@ -207,7 +207,8 @@ namespace detail {
 SHARDWISE_INLINE void check_keys(const JsonPart& config, const HuggingFaceFamily& family) {
   std::string read =
       " attention_bias mlp_bias num_attention_heads partial_rotary_factor rms_norm_eps rope_theta "
-      "rope_scaling rope_parameters sliding_window use_sliding_window layer_types ";
+      "rope_scaling rope_parameters sliding_window layer_types ";
+  if (family.qwen()) read += "use_sliding_window ";
   if (family.gemma()) {
     read +=
         "hidden_activation query_pre_attn_scalar attn_logit_softcapping final_logit_softcapping "
@@ -284,6 +285,7 @@ SHARDWISE_INLINE const HuggingFaceFamily& family_of(const LlamaConfig& config) {
     const LlamaConfig& own = family.defaults;
     if (parts(config) != parts(own)) continue;
     if (!family.gemma() && (capped || config.full_every > 0)) continue;
+    if (config.attention_softcap > 0 && own.attention_softcap == 0) continue;
     if (family.gemma() && !config.window) continue;
     if (config.window && !own.window && !family.qwen()) continue;
     if (own.full_every == 2 && config.full_every != 2) continue;
@@ -307,7 +309,15 @@ SHARDWISE_INLINE LlamaConfig llama_config_of(const Json& json) {
       type.expected("one of " + known);
     }
   }
+  const JsonPart architectures = config["architectures"];
+  for (const HuggingFaceFamily& other : hugging_face_families) {
+    if (&other != family && architectures.json() == Json{other.architecture}) {
+      architectures.expected("[\"" + std::string(family->architecture) + "\"], as model_type says");
+    }
+  }
   check_keys(config, *family);
+  // Gemma 3 does not use it.
+  if (family->defaults.attention_softcap == 0) config.must_be("attn_logit_softcapping", nullptr);
   config.must_be("attention_bias", false);
   config.must_be("mlp_bias", false);
   LlamaConfig result = family->defaults;
