@@ -39,12 +39,14 @@ std::string check_mixture(const MeshType& mesh, const MixtureOptions& options, I
 }
 
 constexpr MixtureOptions eight{.experts = 8, .hidden = 6, .routing = {.k = 2}};
-constexpr MixtureOptions deepseek{
-    .experts = 6,
-    .hidden = 3,
-    .routing = {.k = 3, .scores = ScoreFunction::sigmoid, .scale = 2.5, .choice = {.groups = 3, .kept_groups = 2}},
-    .shared_hidden = 5,
-    .bias = true};
+constexpr MixtureOptions deepseek{.experts = 6,
+                                  .hidden = 3,
+                                  .routing = {.k = 3,
+                                              .scores = ScoreFunction::sigmoid,
+                                              .scale = 2.5,
+                                              .choice = {.groups = 3, .kept_groups = 2}},
+                                  .shared_hidden = 5,
+                                  .bias = true};
 
 TEST_CASE("expert parallelism: one all-gather and one reduce-scatter each way") {
   const Mesh<ep> mesh(world(), {any});

@@ -280,7 +280,7 @@ template <class C>
 Index take_largest(Index n, const C* x, bool* taken) {
   Index best = -1;
   for (Index i = 0; i < n; ++i) {
-    if (taken[i] || (best >= 0 && !(x[i] > x[best] || (x[i] != x[i] && x[best] == x[best])))) continue;
+    if (taken[i] || (best >= 0 && !(x[i] > x[best] || (std::isnan(x[i]) && !std::isnan(x[best]))))) continue;
     best = i;
   }
   taken[best] = true;

@@ -36,7 +36,15 @@ struct output {
   static constexpr Placement placement(Placement) { return placement_of<P>; }
 };
 
-enum class ModuleKind : std::uint8_t { linear, embedding, norm, dropout, experts, composite, inner_attention };
+enum class ModuleKind : std::uint8_t {
+  linear,
+  embedding,
+  norm,
+  dropout,
+  experts,
+  composite,
+  inner_attention
+};
 
 namespace detail {
 /// Styles of other modules only redistribute their inputs or outputs.
