@@ -97,7 +97,7 @@ TEST_CASE("JSON is what nlohmann reads, but for keys that are there twice") {
   for (const std::string text : {"", "{", "[1,]", "{} {}", "1e999", "\"\xff\"", R"("\ud800")"}) {
     CHECK(json_error(text).starts_with("not JSON: "));
   }
-  CHECK(json_error("[" + std::string(1'000'000, 'x')).size() < 400);
+  CHECK(json_error("[" + std::string(1'000'000, 'x')).size() < 300);
   for (const std::string after : {"", "garbage [[["}) {
     CHECK(json_error(std::string("[1]") + '\0' + after) == "not JSON: byte 3 is a null character");
   }
@@ -138,7 +138,7 @@ TEST_CASE("an error quotes the beginning of a long value") {
   CHECK(detail::excerpt(std::string(199, 'a') + "\u00e9bc") == std::string(199, 'a') + " …");
   const Folder folder;
   const auto path = folder.file("config.json", R"({"model_type":")" + std::string(1'000'000, 'x') + "\"}");
-  CHECK(error_of(path.string(), [&] { read_llama_config(path); }).size() < 300);
+  CHECK(error_of(path.string(), [&] { read_llama_config(path); }).size() < 400);
 }
 
 TEST_CASE("an index that names what is no file beside it") {
