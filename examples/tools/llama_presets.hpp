@@ -12,7 +12,7 @@
 #include <string>
 #include <string_view>
 
-#include <shardwise/models/llama/config_file.hpp>
+#include <shardwise/models/llama/families.hpp>
 
 namespace tools {
 
@@ -70,7 +70,7 @@ constexpr sw::LlamaConfig of_family(std::string_view type, const sw::LlamaConfig
     config.tied = sizes.tied;
     return config;
   }
-  throw std::invalid_argument("there is no such family");
+  throw std::invalid_argument("the table of families has no such type");
 }
 constexpr sw::LlamaConfig qwen3(sw::Index features, sw::Index layers, sw::Index heads, sw::Index hidden,
                                 bool tied) {

@@ -127,8 +127,8 @@ struct GradientTo {
   bool accumulate;
 };
 
-/// The gradients of `experts`. If `projected` is null, it is computed again. The gradient of an expert without tokens is
-/// 0.
+/// The gradients of `experts`. If `projected` is null, it is computed again. An expert without tokens has the
+/// gradient 0.
 template <class T, class Id>
 void experts_backward(const ExpertExtents& s, const T* x, const Id* ids, const T* weights, const T* gate_up,
                       const T* down, const T* projected, const T* dy, GradientTo<T> dx,

@@ -11,7 +11,8 @@
 /// ```
 /// Newton's iteration x ← (ζ x + x⁻¹ / ζ) / 2 takes singular values, or roots of eigenvalues, to 1. Byers and Xu ("A
 /// new scaling for Newton's iteration for the polar decomposition", 2008) give a ζ for each step that depends on
-/// bounds, not on a: 9 steps in double and 6 in float suffice up to a condition number of 1 / (√n ε). They invert by `solve`.
+/// bounds, not on a: 9 steps in double and 6 in float suffice up to a condition number of 1 / (√n ε). They
+/// invert by `solve`.
 
 #include <shardwise/kernel/sums.hpp>
 #include <shardwise/layout/bounds.hpp>

@@ -11,68 +11,11 @@
 /// const LlamaTokens tokens = read_llama_tokens("llama/");
 /// ```
 
-#include <tuple>
-
 #include <shardwise/base/bodies.hpp>
 #include <shardwise/io/json.hpp>
-#include <shardwise/models/llama/config.hpp>
+#include <shardwise/models/llama/families.hpp>
 
 namespace shardwise {
-
-/// A family of models: its names in Hugging Face's files, and what a config.json of this type means if it does not say
-/// otherwise, as in transformers. Sizes that transformers also has defaults for must be given.
-struct HuggingFaceFamily {
-  const char *type, *architecture;
-  LlamaConfig defaults;
-
-  constexpr bool gemma() const { return defaults.output_norms; }
-  constexpr bool qwen() const { return !gemma() && (defaults.qkv_bias || defaults.head_norms); }
-};
-
-inline constexpr std::array hugging_face_families{
-    HuggingFaceFamily{"llama", "LlamaForCausalLM", {.kv_heads = 0, .context = 2048, .epsilon = 1e-6}},
-    HuggingFaceFamily{
-        "mistral", "MistralForCausalLM", {.kv_heads = 8, .context = 131072, .window = 4096, .epsilon = 1e-6}},
-    HuggingFaceFamily{
-        "qwen2", "Qwen2ForCausalLM", {.kv_heads = 32, .context = 32768, .epsilon = 1e-6, .qkv_bias = true}},
-    HuggingFaceFamily{
-        "qwen3",
-        "Qwen3ForCausalLM",
-        {.kv_heads = 32, .head_dim = 128, .context = 32768, .epsilon = 1e-6, .head_norms = true}},
-    HuggingFaceFamily{"gemma2",
-                      "Gemma2ForCausalLM",
-                      {.kv_heads = 4,
-                       .head_dim = 256,
-                       .context = 8192,
-                       .window = 4096,
-                       .epsilon = 1e-6,
-                       .tied = true,
-                       .output_norms = true,
-                       .norm_offset = 1,
-                       .scaled_tokens = true,
-                       .gelu = true,
-                       .full_every = 2,
-                       .query_scalar = 256,
-                       .attention_softcap = 50,
-                       .logit_softcap = 30}},
-    HuggingFaceFamily{"gemma3_text",
-                      "Gemma3ForCausalLM",
-                      {.kv_heads = 4,
-                       .head_dim = 256,
-                       .context = 131072,
-                       .window = 4096,
-                       .epsilon = 1e-6,
-                       .theta = 1000000,
-                       .tied = true,
-                       .head_norms = true,
-                       .output_norms = true,
-                       .norm_offset = 1,
-                       .scaled_tokens = true,
-                       .gelu = true,
-                       .full_every = 6,
-                       .window_theta = 10000,
-                       .query_scalar = 256}},
-};
 
 namespace detail {
 
@@ -169,9 +112,6 @@ void read_window(const JsonPart& config, const HuggingFaceFamily& family, LlamaC
 /// Rejects unknown keys whose names suggest that they change the computation, unless their values have no effect.
 /// transformers ignores other unknown keys as well.
 void check_keys(const JsonPart& config, const HuggingFaceFamily& family);
-
-/// The family that computes what this configuration says. Throws `std::invalid_argument` if there is none.
-const HuggingFaceFamily& family_of(const LlamaConfig& config);
 
 /// Errors do not include the file's name.
 LlamaConfig llama_config_of(const Json& json);
@@ -273,25 +213,6 @@ SHARDWISE_INLINE void read_window(const JsonPart& config, const HuggingFaceFamil
     const char* expected = result.of_layer(i).window ? "sliding_attention" : "full_attention";
     if (type.json() != expected) type.expected("\"" + std::string(expected) + "\"");
   }
-}
-
-SHARDWISE_INLINE const HuggingFaceFamily& family_of(const LlamaConfig& config) {
-  const auto parts = [](const LlamaConfig& of) {
-    return std::tuple(of.qkv_bias, of.head_norms, of.output_norms, of.norm_offset, of.scaled_tokens, of.gelu,
-                      of.window_theta.has_value());
-  };
-  const bool capped = config.attention_softcap > 0 || config.logit_softcap > 0 || config.query_scalar > 0;
-  for (const HuggingFaceFamily& family : hugging_face_families) {
-    const LlamaConfig& own = family.defaults;
-    if (parts(config) != parts(own)) continue;
-    if (!family.gemma() && (capped || config.full_every > 0)) continue;
-    if (config.attention_softcap > 0 && own.attention_softcap == 0) continue;
-    if (family.gemma() && !config.window) continue;
-    if (config.window && !own.window && !family.qwen()) continue;
-    if (own.full_every == 2 && config.full_every != 2) continue;
-    return family;
-  }
-  throw std::invalid_argument("LlamaConfig: no family of Hugging Face's models has these options together");
 }
 
 SHARDWISE_INLINE LlamaConfig llama_config_of(const Json& json) {

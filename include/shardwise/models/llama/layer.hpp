@@ -46,7 +46,7 @@ struct HeadNormStyle<Styles<Parts...>> {
   using type = Styles<typename HeadNormStyle<Parts>::type...>;
 };
 
-/// norm(x), or x if there is no norm.
+/// norm(x); without a norm, x itself.
 template <class Norm>
 constexpr auto normed_or_same(const std::optional<Norm>& norm, const auto& x) {
   using X = std::remove_cvref_t<decltype(x)>;
