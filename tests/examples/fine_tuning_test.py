@@ -113,7 +113,7 @@ def main():
             apart = [abs(a - b) for a, b in zip(expected + held_out, now + now_held_out)]
             print("%d ranks, %s: losses differ by %.1e" % (ranks, options, max(apart)))
             # Roundings differ. (At three times this rate the loss leaps, and makes 1e-4 of them.)
-            assert len(now) == len(expected) and max(apart) < 1e-5, apart
+            assert len(now) == len(expected) and max(apart) < 5e-6, apart
             with zipfile.ZipFile(folder + "/other%d/pytorch_model.bin" % ranks) as archive:
                 assert archive.testzip() is None
                 tensors = Tensors(archive).load()
