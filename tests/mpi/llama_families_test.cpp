@@ -181,7 +181,7 @@ TEST_CASE("what no family computes is refused by name") {
   Json json = published(gemma3);
   json["model_type"] = "gemma3";
   CHECK(problem(json) ==
-        "model_type: it is \"gemma3\", expected one of \"llama\", \"mistral\", \"qwen2\", \"qwen3\", "
+        "model_type: it is \"gemma3\", expected \"llama\", \"mistral\", \"qwen2\", \"qwen3\", "
         "\"gemma2\", \"gemma3_text\"");
   json = published(gemma2);
   json["hidden_activation"] = "gelu";

@@ -227,7 +227,7 @@ SHARDWISE_INLINE LlamaConfig llama_config_of(const Json& json) {
       for (const HuggingFaceFamily& each : hugging_face_families) {
         known += (known.empty() ? "\"" : ", \"") + std::string(each.type) + "\"";
       }
-      type.expected("one of " + known);
+      type.expected(known);
     }
   }
   const JsonPart architectures = config["architectures"];
