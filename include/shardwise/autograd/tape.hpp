@@ -56,12 +56,12 @@ class BackwardTask : public Pooled<BackwardTask> {
 
 namespace detail {
 
-/// The gradient of a scalar of type `X` with respect to itself: 1.
+/// The gradient of `factor` times a scalar of type `X` with respect to the scalar.
 template <TensorType X>
-constexpr cotangent_of<X> gradient_of_itself(const typename X::MeshOf& mesh) {
-  cotangent_of<X> one(mesh, {});
-  if (!mesh.dry()) *one.writable().data = typename X::Element(1);
-  return one;
+constexpr cotangent_of<X> gradient_of_itself(const typename X::MeshOf& mesh, double factor = 1) {
+  cotangent_of<X> gradient(mesh, {});
+  if (!mesh.dry()) *gradient.writable().data = static_cast<typename X::Element>(factor);
+  return gradient;
 }
 
 }  // namespace detail
@@ -141,6 +141,20 @@ class Tape {
     slot.add(std::move(dy));
     pull_back(part);
   }
+
+  /// Every backward pass through this tape also adds the gradients of `weight` · loss, wherever the pass begins: for
+  /// losses that arise within a model, such as `balance_loss`. `loss` is a scalar that is `Replicate` on every axis.
+  template <class Loss, class Problem = typename detail::LossProblem<Loss>::type>
+  constexpr void add_loss(const Loss& loss, double weight) {
+    if (&loss.tape() != this) throw std::invalid_argument("Tape::add_loss: the loss is on another tape");
+    auto start = [mesh = loss.mesh(), slot = loss.slot(), weight](BackwardPart) {
+      slot->add(detail::gradient_of_itself<typename Loss::TensorOf>(mesh, weight));
+      return false;
+    };
+    record<PullbackNode<decltype(start)>>(std::move(start));
+  }
+  template <class Loss, IllFormed Why = typename detail::LossProblem<Loss>::type>
+  Why add_loss(const Loss&, double);  // see Why
 
   /// Operations call it: adds a node, which lives until the backward pass has run it.
   template <class Node, class... Arguments>
