@@ -730,12 +730,15 @@ TEST_CASE("pieces of any cut, rows longer than a slab, and more files than may b
     std::vector<std::uint32_t> elements(static_cast<std::size_t>(tensor.elements()), 0), wanted = elements;
     for (std::size_t i = 0; i < wanted.size(); ++i) wanted[i] = value(static_cast<Index>(i));
     Index count = 0;
-    reader.for_each_slab(tensor, [&](Index first, const char* data, Index run) {
-      REQUIRE(first >= 0);
-      REQUIRE(first + run <= tensor.elements());
-      std::memcpy(elements.data() + first, data, static_cast<std::size_t>(4 * run));
-      count += run;
-    });
+    const Index all = tensor.elements(), third = all / 3;
+    for (const sw::Range part : {sw::Range{0, third}, {third, all / 2}, {third + all / 2, all - third - all / 2}}) {
+      reader.for_each_slab(tensor, part, [&](Index first, const char* data, Index run) {
+        REQUIRE(first >= part.begin);
+        REQUIRE(first + run <= part.end());
+        std::memcpy(elements.data() + first, data, static_cast<std::size_t>(4 * run));
+        count += run;
+      });
+    }
     CHECK(count == tensor.elements());
     CHECK((elements == wanted));
   }
@@ -749,7 +752,7 @@ TEST_CASE("pieces of any cut, rows longer than a slab, and more files than may b
     std::string problem;
     try {
       sw::detail::CheckpointReader damaged(folder, found);
-      damaged.for_each_slab(tensor, [](Index, const char*, Index) {});
+      damaged.for_each_slab(tensor, {0, tensor.elements()}, [](Index, const char*, Index) {});
     } catch (const std::runtime_error& error) {
       problem = error.what();
     }

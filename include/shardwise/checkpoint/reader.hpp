@@ -118,20 +118,26 @@ class CheckpointReader {
     });
   }
 
-  /// Calls f(first, elements, count) until it has got every element of the tensor; `first` counts in row-major order.
-  /// As `for_each_run`, with few and long ones.
+  /// Calls f(first, elements, count) until it has got every element of the tensor in the range `wanted`; they and
+  /// `first` count in row-major order. As `for_each_run`, with few and long ones.
   template <class F>
-  void for_each_slab(const CheckpointTensor& tensor, F f) {
-    if (tensor.elements() == 0) return;
-    const Index rows = tensor.rows(), row = tensor.row_elements(), element = size_of(tensor.type);
-    const Index group = std::min(tensor.group_rows, rows),
+  void for_each_slab(const CheckpointTensor& tensor, Range wanted, F f) {
+    if (wanted.size == 0) return;
+    const Index row = tensor.row_elements(), element = size_of(tensor.type);
+    const Index group = std::min(tensor.group_rows, tensor.rows()),
                 room = slab_bytes / element / (group * row) * group;
-    if (room == 0) return for_each_run(tensor, {0, rows}, f);
-    std::vector<char> slab(static_cast<std::size_t>(std::min(room, rows) * row * element));
-    for (Index begin = 0; begin < rows; begin += room) {
-      const Range part{begin, std::min(room, rows - begin)};
+    const Index first = wanted.begin / row / group * group,
+                last = std::min(tensor.rows(), ((wanted.end() - 1) / row / group + 1) * group);
+    const auto pass_on = [&](Index begin, const char* data, Index count) {
+      const Range part = intersection(wanted, {begin, count});
+      if (part.size > 0) f(part.begin, data + (part.begin - begin) * element, part.size);
+    };
+    if (room == 0) return for_each_run(tensor, {first, last - first}, pass_on);
+    std::vector<char> slab(static_cast<std::size_t>(std::min(room, last - first) * row * element));
+    for (Index begin = first; begin < last; begin += room) {
+      const Range part{begin, std::min(room, last - begin)};
       read(tensor, part, slab.data());
-      f(begin * row, slab.data(), part.size * row);
+      pass_on(begin * row, slab.data(), part.size * row);
     }
   }
 

@@ -169,7 +169,7 @@ Index save_adapters(const Communicator& ranks, Module& module, const Path& folde
       ranks, "save_adapters", folder / adapter_weights_name, {.type = options.type},
       [&](auto& list) {
         const auto add = [&](const std::string& name, ParameterState* cell, bool down) {
-          list.push_back(written(name_of(name), {name, cell}));
+          add_written(list, name_of(name), {name, cell});
           const Index rank = all.rank, others = elements(cell->stored.shape) / rank;
           list.back().shape = down ? std::vector{rank, others} : std::vector{others, rank};
         };

@@ -9,6 +9,7 @@
 
 #include <shardwise/base/bodies.hpp>
 #include <shardwise/guard/agreement.hpp>
+#include <shardwise/weights/brace_expansion.hpp>
 #include <shardwise/weights/ranks.hpp>
 #include <shardwise/weights/tensors_of_all.hpp>
 #include <shardwise/weights/weights.hpp>
@@ -17,7 +18,7 @@ namespace shardwise {
 
 struct LoadOptions {
   /// From a parameter's path ("blocks.0.attention.wq.weight") to its tensor's name in the file; without it
-  /// they are the same. Two parameters may have one tensor.
+  /// they are the same. Two parameters may have one tensor, and one several: see weights/brace_expansion.hpp.
   std::function<std::string(std::string_view)> name_of = {};
   /// Which tensors of the file may remain unused; without it none may.
   std::function<bool(std::string_view)> may_be_surplus = {};
@@ -32,16 +33,22 @@ inline void check_fit(const std::vector<NamedParameter>& parameters, const std::
                       const Weights& weights, Problems& problems) {
   for (std::size_t i = 0; i < names.size(); ++i) {
     const AnyTensor& stored = parameters[i].cell->stored;
-    std::string why = weights.problem(names[i], stored.type, stored.extents());
-    if (!why.empty() && names[i] != parameters[i].name) why += " (parameter " + parameters[i].name + ")";
-    if (!why.empty()) problems.add(std::move(why));
+    const std::vector<std::string> all = expanded_names(names[i]);
+    const std::vector<Index> shape = shape_of_blocks(stored.extents(), std::ssize(all));
+    for (const std::string& name : all) {
+      std::string why = weights.problem(name, stored.type, shape);
+      if (!why.empty() && name != parameters[i].name) why += " (parameter " + parameters[i].name + ")";
+      if (!why.empty()) problems.add(std::move(why));
+    }
   }
 }
 /// So is one that nothing wants; `used` are the names of the others, a line each.
 inline void check_used(std::string_view used, const Weights& weights, const LoadOptions& options,
                        Problems& problems) {
-  std::set<std::string_view> names;
-  while (!used.empty()) names.insert(take_part(used, '\n'));
+  std::set<std::string> names;
+  while (!used.empty()) {
+    for (std::string& name : expanded_names(take_part(used, '\n'))) names.insert(std::move(name));
+  }
   for (const SafetensorsFile& file : weights.files()) {
     for (const StoredTensor& tensor : file.tensors()) {
       if (names.contains(tensor.name)) continue;
@@ -78,7 +85,8 @@ SHARDWISE_INLINE Index load_parameters(const Communicator& ranks, const std::vec
     weights.emplace(path);
     if (options.may_be_missing) {
       std::erase_if(parameters, [&](const NamedParameter& each) {
-        return options.may_be_missing(each.name) && !weights->contains(renamed(options.name_of, each.name));
+        return options.may_be_missing(each.name) &&
+               !weights->contains(expanded_names(renamed(options.name_of, each.name)).front());
       });
     }
     for (const NamedParameter& each : parameters) names.push_back(renamed(options.name_of, each.name));
@@ -95,7 +103,11 @@ SHARDWISE_INLINE Index load_parameters(const Communicator& ranks, const std::vec
   together(ranks, "load_weights", [&] {
     for (std::size_t i = 0; i < names.size(); ++i) {
       const AnyTensor x = parameters[i].cell->writable();
-      weights->read_bytes(names[i], view_of(x), x.rank, x.type);
+      const std::vector<std::string> each = expanded_names(names[i]);
+      const int rank = static_cast<int>(shape_of_blocks(x.extents(), std::ssize(each)).size());
+      for (std::size_t k = 0; k < each.size(); ++k) {
+        weights->read_bytes(each[k], block_here(x, static_cast<Index>(k), std::ssize(each)), rank, x.type);
+      }
     }
   });
   return weights->bytes_read();

@@ -16,6 +16,7 @@
 
 #include <shardwise/base/bodies.hpp>
 #include <shardwise/io/new_folder.hpp>
+#include <shardwise/weights/brace_expansion.hpp>
 #include <shardwise/weights/output_files.hpp>
 #include <shardwise/weights/ranks.hpp>
 #include <shardwise/weights/tensors_of_all.hpp>
@@ -27,13 +28,14 @@ struct WrittenTensor {
   std::string name;
   std::vector<Index> shape;  // in the file: its own, or with adjacent dimensions merged
   AnyTensor tensor;
-  bool owner = false;  // of ranks with the same block one writes it
+  bool owner = false;           // of ranks with the same block one writes it
+  Index number = 0, count = 1;  // which block of `tensor` it is, of how many: see weights/brace_expansion.hpp
 };
 
 /// Writes this rank's block at its place, converted to the file's type. Returns the bytes.
-inline Index write_block(const File& file, const AnyTensor& x, const StoredTensor& stored) {
-  const StoredType type = stored_as(x.type);
-  const auto block = view_of(x);
+inline Index write_block(const File& file, const WrittenTensor& source, const StoredTensor& stored) {
+  const StoredType type = stored_as(source.tensor.type);
+  const auto block = block_here(source.tensor, source.number, source.count);
   std::vector<char> buffer;
   Index written = 0;
   for_each_run(block, [&](Index local, Index global, Index count) {
@@ -148,7 +150,7 @@ class ParallelWrite {
         const WrittenTensor& source = *found->second;
         if (!source.owner || source.tensor.local_elements() == 0) continue;
         if (!file) file.emplace(temporary_path(output.target, work_.token), O_WRONLY);
-        written += write_block(*file, source.tensor, stored);
+        written += write_block(*file, source, stored);
       }
       if (file) file->sync();
     }

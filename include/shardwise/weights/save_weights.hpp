@@ -22,9 +22,17 @@ namespace detail {
 inline WrittenTensor written(std::string name, const AnyTensor& x) {
   return {std::move(name), x.extents(), x, x.counts_here()};
 }
-inline WrittenTensor written(std::string name, const NamedParameter& parameter) {
+/// Adds a parameter's tensors to a list.
+inline void add_written(std::vector<WrittenTensor>& list, std::string_view name,
+                        const NamedParameter& parameter) {
   parameter.cell->check_set();
-  return written(std::move(name), parameter.cell->stored);
+  const AnyTensor& x = parameter.cell->stored;
+  std::vector<std::string> names = expanded_names(name);
+  for (Index i = 0; i < std::ssize(names); ++i) {
+    list.push_back({std::move(names[static_cast<std::size_t>(i)]),
+                    shape_of_blocks(x.extents(), std::ssize(names)), x, x.counts_here(), i,
+                    std::ssize(names)});
+  }
 }
 
 }  // namespace detail
@@ -71,15 +79,15 @@ inline Index write_tensors(const std::filesystem::path& path, const std::vector<
   });
 }
 
-/// Writes every parameter of a module under its path, the first if it has several, or under what `name_of` makes of it,
-/// as `write_tensors` does. Parameters without a value are an error too.
+/// Writes every parameter of a module under its path, the first if it has several, or under what `name_of` makes of it
+/// (which may be several names: see weights/brace_expansion.hpp), as `write_tensors` does. Parameters without a value are an error too.
 template <class Module, class Problem = detail::visit_problem<Module>>
 Index save_weights(Module& module, const std::filesystem::path& path, const SaveOptions& options = {}) {
   const auto parameters = detail::distinct(detail::named_parameters_of(module));
   const Communicator ranks = detail::ranks_of_parameters(parameters);
   return detail::write_together(ranks, "save_weights", path, options, [&](auto& list) {
     for (const detail::NamedParameter& parameter : parameters) {
-      list.push_back(detail::written(detail::renamed(options.name_of, parameter.name), parameter));
+      detail::add_written(list, detail::renamed(options.name_of, parameter.name), parameter);
     }
   });
 }

@@ -61,7 +61,7 @@ class Consolidation {
     result.files = plan.files.size();
     for (const OutputFile& file : plan.files) {
       result.tensors += file.header.tensors.size();
-      for (const StoredTensor& tensor : file.header.tensors) all_ += sources_.at(tensor.name)->bytes();
+      for (const StoredTensor& tensor : file.header.tensors) all_ += sources_.at(tensor.name).bytes();
     }
     for (const OutputFile& file : plan.files) result.bytes += write(file);
     if (plan.several()) write_new_file(folder.path() / "model.safetensors.index.json", plan.index);
@@ -104,8 +104,13 @@ class Consolidation {
       if (!is_type_in_memory(stored.type)) {
         fail(where + "expected the type F64, F32 or BF16, found " + std::string(name_of(stored.type)));
       }
-      tensors.push_back({wanted.hugging_name, stored.type, wanted.hugging});
-      sources_.emplace(wanted.hugging_name, &stored);
+      const std::vector<std::string> names = expanded_names(wanted.hugging_name);
+      const Index elements = stored.elements() / std::ssize(names);
+      for (Index i = 0; i < std::ssize(names); ++i) {
+        const std::string& name = names[static_cast<std::size_t>(i)];
+        tensors.push_back({name, stored.type, wanted.hugging});
+        sources_.emplace(name, Source{&stored, {i * elements, elements}});
+      }
     }
     if (!left.empty()) fail("tensor \"" + left.begin()->first + "\" does not belong to this model");
     return tensors;
@@ -117,11 +122,12 @@ class Consolidation {
     const File file = new_file(output.target, std::ssize(output.head) + bytes);
     file.write(output.head, 0);
     for (const StoredTensor& tensor : output.header.tensors) {
-      const CheckpointTensor& source = *sources_.at(tensor.name);
-      reader_.for_each_slab(source, [&](Index first, const char* data, Index count) {
-        const auto elements = converted_elements(source.type, data, tensor.type, count, buffer_);
-        file.write(elements, tensor.offset + first * size_of(tensor.type));
-        done_ += count * size_of(source.type);
+      const Source& source = sources_.at(tensor.name);
+      const StoredType from = source.tensor->type;
+      reader_.for_each_slab(*source.tensor, source.elements, [&](Index first, const char* data, Index count) {
+        const auto elements = converted_elements(from, data, tensor.type, count, buffer_);
+        file.write(elements, tensor.offset + (first - source.elements.begin) * size_of(tensor.type));
+        done_ += count * size_of(from);
         if (options_.progress) options_.progress(done_, all_);
       });
     }
@@ -156,7 +162,15 @@ class Consolidation {
   const ConsolidateOptions& options_;
   CheckpointManifest manifest_;
   CheckpointReader reader_;
-  std::map<std::string, const CheckpointTensor*> stored_, sources_;  // by name: there, and in the files
+  /// Consecutive elements of a tensor there, which are a tensor in the files.
+  struct Source {
+    const CheckpointTensor* tensor;
+    Range elements;
+
+    Index bytes() const { return elements.size * size_of(tensor->type); }
+  };
+  std::map<std::string, const CheckpointTensor*> stored_;  // by name
+  std::map<std::string, Source> sources_;                  // by name in the files
   std::vector<char> buffer_;
   Index done_ = 0, all_ = 0;
 };

@@ -43,7 +43,8 @@ class WeightsImport {
     manifest_.files.push_back({rank_file_name(0), 0});
     check_tied_head(folder, config);
     for (const LlamaTensor& wanted : llama_tensors(config)) plan(wanted);
-    const std::set<std::string_view> used(sources_.begin(), sources_.end());
+    std::set<std::string_view> used;
+    for (const std::vector<std::string>& names : sources_) used.insert(names.begin(), names.end());
     for (const SafetensorsFile& file : weights_.files()) {
       for (const StoredTensor& tensor : file.tensors()) {
         const bool known = used.contains(tensor.name) || is_surplus(config, tensor.name);
@@ -77,9 +78,13 @@ class WeightsImport {
 
   /// Finds a tensor, and plans its place in the new file.
   void plan(const LlamaTensor& wanted) {
-    const std::string why = weights_.problem(wanted.hugging_name, DataType::f32, wanted.hugging);
-    if (!why.empty()) throw std::runtime_error(why);
-    const StoredTensor& stored = weights_.tensor(wanted.hugging_name);
+    std::vector<std::string> names = expanded_names(wanted.hugging_name);
+    for (const std::string& name : names) {
+      const std::string why = weights_.problem(name, DataType::f32, wanted.hugging);
+      if (!why.empty()) throw std::runtime_error(why);
+      all_ += weights_.tensor(name).bytes;
+    }
+    const StoredTensor& stored = weights_.tensor(names.front());
     CheckpointTensor tensor{wanted.name, options_.type.value_or(stored.type), wanted.shape, "", 1, {}};
     if (!is_type_in_memory(tensor.type)) {
       fail(weights_.file_of(stored.name).path(), stored.name,
@@ -90,25 +95,30 @@ class WeightsImport {
     Index& end = manifest_.files[0].bytes;
     tensor.pieces.push_back({0, end, std::vector<Index>(tensor.shape.size()), tensor.shape, {}});
     end += tensor.bytes();
-    all_ += stored.bytes;
-    sources_.push_back(stored.name);
+    sources_.push_back(std::move(names));
     manifest_.tensors.push_back(std::move(tensor));
   }
 
-  void copy(const std::string& name, CheckpointTensor& tensor, const File& file) {
-    const StoredTensor& stored = weights_.tensor(name);
-    // A mapping would count as memory of this process.
-    const File source(weights_.file_of(name).path(), O_RDONLY);
+  /// Copies a tensor from those of the files that are its blocks.
+  void copy(const std::vector<std::string>& names, CheckpointTensor& tensor, const File& file) {
+    std::optional<File> source;  // a mapping would count as memory of this process
+    Index opened = -1;
     CheckpointPiece& piece = tensor.pieces.front();
-    const Index element = size_of(stored.type), all = tensor.elements();
+    const Index all = tensor.elements(), each = all / std::ssize(names);
     const Index group = tensor.row_elements() * tensor.group_rows;
     for (Index begin = 0; begin < all; begin += group) {
       const Index end = std::min(begin + group, all);
       Fingerprint checksum;
       for (Index first = begin; first < end;) {
-        const Index count = std::min(CheckpointReader::slab_bytes / element, end - first);
+        const std::string& name = names[static_cast<std::size_t>(first / each)];
+        const StoredTensor& stored = weights_.tensor(name);
+        if (std::exchange(opened, first / each) != first / each)
+          source.emplace(weights_.file_of(name).path(), O_RDONLY);
+        const Index element = size_of(stored.type),
+                    count =
+                        std::min({CheckpointReader::slab_bytes / element, end - first, each - first % each});
         slab_.resize(static_cast<std::size_t>(count * element));
-        source.read(slab_.data(), count * element, stored.offset + first * element);
+        source->read(slab_.data(), count * element, stored.offset + first % each * element);
         const auto bytes = converted_elements(stored.type, slab_.data(), tensor.type, count, buffer_);
         file.write(bytes, piece.offset + first * size_of(tensor.type));
         checksum.add(bytes);
@@ -124,7 +134,7 @@ class WeightsImport {
   Weights weights_;
   Json config_;
   CheckpointManifest manifest_;
-  std::vector<std::string> sources_;  // the names in the files of the manifest's tensors
+  std::vector<std::vector<std::string>> sources_;  // the names in the files of the manifest's tensors
   std::vector<char> slab_, buffer_;
   Index done_ = 0, all_ = 0;
 };

@@ -15,20 +15,24 @@ namespace shardwise::detail {
 struct LlamaTensor {
   std::string name;            ///< in a checkpoint: "model.layers.0.attention.wq.weight"
   std::vector<Index> shape;    ///< in a checkpoint: [heads, head_dim, features]
-  std::string hugging_name;    ///< "model.layers.0.self_attn.q_proj.weight"
+  std::string hugging_name;    ///< "model.layers.0.self_attn.q_proj.weight"; of experts several, in braces
   std::vector<Index> hugging;  ///< its shape there: [heads * head_dim, features]
 };
 
 /// In the order of the model, which is created on a dry mesh, without memory.
 inline std::vector<LlamaTensor> llama_tensors(const LlamaConfig& config) {
   using MeshType = Mesh<tp>;
+  using PlanType = LlamaExpertParallel<LlamaTensorParallel<>, tp>;
   std::vector<LlamaTensor> tensors;
   Recorder recorder;
-  Llama<MeshType> model(MeshType(recorder, {1}), config);
+  Llama<MeshType, PlanType> model(MeshType(recorder, {1}), config);
   const auto name_of = hugging_face_names(config);
   for (const auto& [path, cell] : named_parameters_of(model)) {
     const std::vector<Index> shape = cell->stored.extents();
-    tensors.push_back({"model." + path, shape, name_of(path), hugging_face_shape(path, shape)});
+    std::string theirs = name_of(path);
+    const auto count = std::ssize(expanded_names(theirs));
+    tensors.push_back(
+        {"model." + path, shape, std::move(theirs), hugging_face_shape(path, shape_of_blocks(shape, count))});
   }
   return tensors;
 }
