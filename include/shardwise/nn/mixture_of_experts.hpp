@@ -24,7 +24,9 @@
 #include <shardwise/ops/experts.hpp>
 #include <shardwise/ops/linear.hpp>
 #include <shardwise/ops/swiglu.hpp>
+#include <shardwise/parallel/plan.hpp>
 #include <shardwise/parallel/style_problem.hpp>
+#include <shardwise/parallel/zero.hpp>
 
 namespace shardwise {
 
@@ -44,12 +46,31 @@ struct ExpertTensorParallel : ExpertParallel<Axes, Option...> {
   static constexpr Placement weight(int, int) { return shard(2); }  // of [e, 2, f, h] and of [e, o, f]
 };
 
+namespace detail {
+/// Whether a style of experts splits them along an axis on which `Extra` shards parameters.
+template <class Experts, class Extra>
+concept SplitAlong = !std::is_void_v<
+    typename SharedAxis<decltype(std::tuple_cat(named_axes<Experts>(), named_axes<Extra>()))>::type>;
+/// They are sharded there already: ZeRO adds nothing.
+template <StyleAxes Axes, CommunicationOption... Option, int Level, StyleAxes Data>
+  requires SplitAlong<ExpertParallel<Axes>, shardwise::Zero<Level, Data>>
+struct StyleAnd<ExpertParallel<Axes, Option...>, shardwise::Zero<Level, Data>>
+    : TypeIs<ExpertParallel<Axes, Option...>> {
+};
+template <StyleAxes Axes, CommunicationOption... Option, int Level, StyleAxes Data>
+  requires SplitAlong<ExpertParallel<Axes>, shardwise::Zero<Level, Data>>
+struct StyleAnd<Styles<ExpertParallel<Axes, Option...>, Frozen>, shardwise::Zero<Level, Data>>
+    : TypeIs<Styles<ExpertParallel<Axes, Option...>, Frozen>> {
+};
+}  // namespace detail
+
 struct MixtureOptions {
   Index experts;
   Index hidden;  ///< features of each
   RoutingOptions routing{};
   Index shared_hidden = 0;  ///< hidden features of an MLP for all tokens; 0: there is none
   bool bias = false;        ///< whether a bias, which is not trained by gradients, takes part in the choice
+  std::optional<Init> init{};  ///< of all weights; by default uniform, by the number of their input features
 };
 
 template <class MeshType, ParallelStyle Style = NoParallel, class T = float>
@@ -80,16 +101,16 @@ class MixtureOfExperts : public Module<MixtureOfExperts<MeshType, Style, T>> {
 
   constexpr MixtureOfExperts(const MeshType& mesh, Index features,
                              const MixtureOptions& options) requires WellFormed<Problem>
-      : router(mesh, {options.experts, features}, Init::fan_in(features)),
-        gate_up(mesh, {options.experts, 2, options.hidden, features}, Init::fan_in(features)),
-        down(mesh, {options.experts, features, options.hidden}, Init::fan_in(options.hidden)),
+      : router(mesh, {options.experts, features}, init_of(options, features)),
+        gate_up(mesh, {options.experts, 2, options.hidden, features}, init_of(options, features)),
+        down(mesh, {options.experts, features, options.hidden}, init_of(options, options.hidden)),
         routing_(options.routing) {
     if (options.bias) bias.emplace(mesh, Shape<1>{options.experts}, Init::constant(0));
     if (const Index hidden = options.shared_hidden; hidden > 0) {
-      const Init init = Init::fan_in(features);
+      const Init init = init_of(options, features);
       shared.emplace(Shared{{mesh, {hidden, features}, init},
                             {mesh, {hidden, features}, init},
-                            {mesh, {features, hidden}, Init::fan_in(hidden)}});
+                            {mesh, {features, hidden}, init_of(options, hidden)}});
     }
   }
   template <IllFormed Why = Problem>
@@ -147,6 +168,10 @@ class MixtureOfExperts : public Module<MixtureOfExperts<MeshType, Style, T>> {
   std::optional<Shared> shared;
 
  private:
+  static constexpr Init init_of(const MixtureOptions& options, Index features) {
+    return options.init.value_or(Init::fan_in(features));
+  }
+
   RoutingOptions routing_;
 };
 

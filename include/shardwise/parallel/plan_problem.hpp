@@ -40,7 +40,7 @@ constexpr PlanFault plan_fault(Plan<Uses...>, const std::array<ModuleName, Count
     const std::size_t entry = PlanType::entry_for(modules[m].name);
     if (entry == no_entry) {
       const ModuleKind kind = modules[m].kind;
-      if (!is_layer(kind) || kind == ModuleKind::dropout) continue;
+      if (!is_layer(kind) || kind == ModuleKind::dropout || kind == ModuleKind::experts) continue;
       return {Reason::plan_leaves_a_module_without_a_style, 0, 0, m};
     }
     const std::size_t other = PlanType::entry_for(modules[m].name, entry + 1);

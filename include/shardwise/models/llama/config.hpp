@@ -6,6 +6,7 @@
 /// The sizes and the options of a decoder, with their names in Hugging Face's config.json. Without options it is a
 /// Llama.
 
+#include <shardwise/nn/mixture_of_experts.hpp>
 #include <shardwise/ops/rope.hpp>
 #include <shardwise/parallel/lora.hpp>
 
@@ -44,10 +45,19 @@ struct LlamaConfig {
       0;                     ///< attn_logit_softcapping: cap · tanh(score / cap) are the scores; 0: no cap
   double logit_softcap = 0;  ///< final_logit_softcapping: the same of logits
 
+  // Of models with experts.
+  /// num_experts, moe_intermediate_size, num_experts_per_tok, …: layers have experts instead of an MLP
+  std::optional<MixtureOptions> experts{};
+  Index dense_layers = 0;  ///< first_k_dense_replace: so many first layers have an MLP all the same
+  double balance = 0;  ///< router_aux_loss_coef: factor of a `balance_loss` that is k for evenly used experts
+  /// Of a step: a loss is the mean over them. It is not part of config.json.
+  Index micro_batches = 1;
+
   constexpr Index head_size() const { return head_dim > 0 ? head_dim : features / heads; }
   /// The same with the window and the rotary embeddings of layer `number`.
   constexpr LlamaConfig of_layer(Index number) const {
     LlamaConfig own = *this;
+    if (number < dense_layers) own.experts.reset();
     if (full_every > 0 && (number + 1) % full_every == 0) {
       own.window.reset();
     } else if (window_theta) {
@@ -61,18 +71,32 @@ struct LlamaConfig {
   constexpr std::optional<double> score_scale() const {
     return query_scalar > 0 ? std::optional(1 / root(query_scalar)) : std::nullopt;
   }
-  /// The number of weights in a layer's attention and in a layer, both without biases and norms, and in the model.
+  /// The number of weights in a layer's attention, without biases and norms; in an MLP; and in experts, of all or of
+  /// those that a token uses.
   constexpr Index attention_weights() const { return features * head_size() * 2 * (heads + kv_heads); }
-  constexpr Index layer_weights() const { return attention_weights() + 3 * features * hidden; }
+  constexpr Index mlp_weights() const { return 3 * features * hidden; }
+  constexpr Index expert_weights(bool used) const {
+    if (!experts) return 0;
+    const MixtureOptions& all = *experts;
+    const Index mlps = (used ? all.routing.k : all.experts) * all.hidden + all.shared_hidden;
+    return features * (3 * mlps + all.experts) + (all.bias && !used ? all.experts : 0);
+  }
+  /// In the model: all, or those that are multiplied with each token.
   constexpr Index parameters() const {
     const Index biases = qkv_bias ? (heads + 2 * kv_heads) * head_size() : 0;
     const Index norms = (output_norms ? 4 : 2) * features + (head_norms ? 2 * head_size() : 0);
-    return (tied ? 1 : 2) * vocabulary * features + features + layers * (norms + biases + layer_weights());
+    return (tied ? 1 : 2) * vocabulary * features + features + layers * (norms + biases) +
+           weights_of_layers(false);
+  }
+  constexpr Index active_parameters() const {
+    return parameters() - weights_of_layers(false) + weights_of_layers(true);
   }
   /// The work of the head, and of a layer's attention, relative to that of a layer: for sequences of `context`
   /// tokens, each of which attends to half of them, or to its window.
   constexpr double head_in_layers() const { return real(vocabulary * features) / layer_work(); }
-  constexpr double attention_in_layers() const { return 1 - real(3 * features * hidden) / layer_work(); }
+  constexpr double attention_in_layers() const {
+    return 1 - real(weights_of_layers(true) / layers - attention_weights()) / layer_work();
+  }
   /// The time to send a token's features in float between hosts, relative to forward and backward of a layer: for a
   /// link of 300 Mbit/s, and a rank that computes at 100 GFLOP/s.
   constexpr double message_in_layers() const {
@@ -90,11 +114,20 @@ struct LlamaConfig {
       const char* name;
       Index value, least = 1, most = std::numeric_limits<Index>::max();
     };
+    const MixtureOptions mixture = experts.value_or(MixtureOptions{.experts = 2, .hidden = 1});
+    const auto [groups, kept] = mixture.routing.choice;
+    if (groups < 1 || kept < 1 || kept > groups || mixture.experts % groups != 0) {
+      detail::fail({"LlamaConfig: ", kept, " of ", groups, " groups of ", mixture.experts, " experts"});
+    }
     for (const Size& size :
          {Size{"vocabulary", vocabulary, 1, most}, Size{"features", features},
           Size{"layers", layers, 1, 1 << 16}, Size{"heads", heads}, Size{"kv_heads", kv_heads},
           Size{"head_dim", head_dim, 0}, Size{"hidden", hidden}, Size{"context", context},
-          Size{"window", window.value_or(1)}, Size{"full_every", full_every, 0}}) {
+          Size{"window", window.value_or(1)}, Size{"full_every", full_every, 0},
+          Size{"dense_layers", dense_layers, 0}, Size{"micro_batches", micro_batches},
+          Size{"experts", mixture.experts, 1, 1 << 16}, Size{"experts.hidden", mixture.hidden},
+          Size{"experts.routing.k", mixture.routing.k, 1, mixture.experts / groups * kept},
+          Size{"experts.shared_hidden", mixture.shared_hidden, 0}}) {
       const bool less = size.value < size.least;
       if (less || size.value > size.most) {
         detail::fail({"LlamaConfig: ", size.name, " is ", size.value, ", which must be ",
@@ -102,7 +135,9 @@ struct LlamaConfig {
       }
     }
     const double width = real(heads) * real(head_size()),
-                 layer = real(features) * (4 * width + 3 * real(hidden) + 2);
+                 widest = std::max(real(hidden), real(mixture.experts) * (real(mixture.hidden) + 1) +
+                                                     real(mixture.shared_hidden)),
+                 layer = real(features) * (4 * width + 3 * widest + 2);
     if (2 * real(vocabulary) * real(features) + real(layers) * layer > 0x1p58) {  // of 8 bytes, with a margin
       detail::fail({"LlamaConfig: a model of these sizes has more bytes than are counted: vocabulary ",
                     vocabulary, ", features ", features, ", layers ", layers, ", hidden ", hidden, ", heads ",
@@ -121,6 +156,12 @@ struct LlamaConfig {
       detail::fail({"LlamaConfig: query_scalar is ", query_scalar, ", attention_softcap ", attention_softcap,
                     ", logit_softcap ", logit_softcap, "; each must be 0 or more"});
     }
+    if (experts && gelu) throw std::invalid_argument("LlamaConfig: experts have the gate silu, and not gelu");
+    if (!(balance >= 0) || balance > 1e6 || !(mixture.routing.scale > 0)) {
+      detail::fail({"LlamaConfig: balance is ", balance,
+                    ", which must be from 0 to 1e6, and experts.routing.scale ", mixture.routing.scale,
+                    ", which must be more than 0"});
+    }
     return *this;
   }
 
@@ -128,10 +169,16 @@ struct LlamaConfig {
   /// 1 where the numbers do not matter: in constant expressions.
   static constexpr double root(double x) { return std::is_constant_evaluated() ? 1 : std::sqrt(x); }
   static constexpr double real(Index count) { return static_cast<double>(count); }
+  constexpr Index weights_of_layers(bool used) const {
+    const Index with_mlp = experts ? std::min(dense_layers, layers) : layers;
+    return layers * attention_weights() + with_mlp * mlp_weights() +
+           (layers - with_mlp) * expert_weights(used);
+  }
   constexpr double layer_work() const {
     const double all = real(context), seen = window && *window < context / 2 ? 2 * real(*window) : all;
     const double full = full_every > 0 ? 1 / real(full_every) : 0;  // layers without a window
-    return real(layer_weights()) + real(heads * head_size()) * (full * all + (1 - full) * seen);
+    return real(weights_of_layers(true)) / real(layers) +
+           real(heads * head_size()) * (full * all + (1 - full) * seen);
   }
 };
 

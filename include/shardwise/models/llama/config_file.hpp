@@ -12,22 +12,11 @@
 /// ```
 
 #include <shardwise/base/bodies.hpp>
-#include <shardwise/io/json.hpp>
-#include <shardwise/models/llama/families.hpp>
+#include <shardwise/models/llama/expert_keys.hpp>
 
 namespace shardwise {
 
 namespace detail {
-
-/// A number of at least 1; if it is absent, `otherwise`, or an error.
-inline Index read_size(const JsonPart& config, const char* key, std::optional<Index> otherwise = {}) {
-  const JsonPart part = config[key];
-  return otherwise && part.null() ? *otherwise : part.integer(1, std::numeric_limits<Index>::max());
-}
-inline double read_number(const JsonPart& config, const char* key, double otherwise) {
-  const JsonPart part = config[key];
-  return part.null() ? otherwise : part.positive_number();
-}
 
 struct Rope {
   std::optional<double> theta;
@@ -149,6 +138,12 @@ SHARDWISE_INLINE void check_keys(const JsonPart& config, const HuggingFaceFamily
       " attention_bias mlp_bias num_attention_heads partial_rotary_factor rms_norm_eps rope_theta "
       "rope_scaling rope_parameters sliding_window layer_types ";
   if (family.qwen()) read += "use_sliding_window ";
+  if (family.defaults.experts) {
+    read += "num_experts_per_tok norm_topk_prob moe_intermediate_size ";
+    read += family.mixtral()    ? "num_local_experts router_jitter_noise "
+            : family.deepseek() ? "n_routed_experts n_shared_experts moe_layer_freq routed_scaling_factor "
+                                : "num_experts mlp_only_layers ";
+  }
   if (family.gemma()) {
     read +=
         "hidden_activation query_pre_attn_scalar attn_logit_softcapping final_logit_softcapping "
@@ -255,6 +250,7 @@ SHARDWISE_INLINE LlamaConfig llama_config_of(const Json& json) {
   result.hidden = read_size(config, "intermediate_size");
   result.context = read_size(config, "max_position_embeddings", result.context);
   read_window(config, *family, result);
+  read_experts(config, *family, result);
   result.epsilon = read_number(config, "rms_norm_eps", result.epsilon);
   read_rope(config, result);
   result.tied = config.get<bool>("tie_word_embeddings", result.tied);
@@ -346,6 +342,7 @@ SHARDWISE_INLINE std::string llama_config_text(const LlamaConfig& config, const 
       json["layer_types"].push_back(config.of_layer(i).window ? "sliding_attention" : "full_attention");
     }
   }
+  detail::write_experts(json, family, config);
   if (config.window_theta) {
     json["rope_local_base_freq"] = *config.window_theta;
     json.erase("sliding_window_pattern");

@@ -19,6 +19,8 @@ struct HuggingFaceFamily {
   LlamaConfig defaults;
 
   constexpr bool gemma() const { return defaults.output_norms; }
+  constexpr bool mixtral() const { return type == std::string_view("mixtral"); }
+  constexpr bool deepseek() const { return std::string_view(type).starts_with("deepseek"); }
   constexpr bool qwen() const { return !gemma() && (defaults.qkv_bias || defaults.head_norms); }
 };
 
@@ -32,6 +34,29 @@ inline constexpr std::array hugging_face_families{
         "qwen3",
         "Qwen3ForCausalLM",
         {.kv_heads = 32, .head_dim = 128, .context = 32768, .epsilon = 1e-6, .head_norms = true}},
+    HuggingFaceFamily{"mixtral",
+                      "MixtralForCausalLM",
+                      {.kv_heads = 8,
+                       .context = 131072,
+                       .theta = 1000000,
+                       .experts = MixtureOptions{.experts = 8, .hidden = 14336},
+                       .balance = 0.001}},
+    HuggingFaceFamily{
+        "qwen3_moe",
+        "Qwen3MoeForCausalLM",
+        {.kv_heads = 4,
+         .context = 32768,
+         .epsilon = 1e-6,
+         .head_norms = true,
+         .experts = MixtureOptions{.experts = 128, .hidden = 768, .routing = {.k = 8, .normalized = false}},
+         .balance = 0.001}},
+    HuggingFaceFamily{
+        "deepseek",
+        "DeepseekForCausalLM",
+        {.kv_heads = 0,
+         .context = 4096,
+         .epsilon = 1e-6,
+         .experts = MixtureOptions{.experts = 64, .hidden = 1408, .routing = {.k = 6, .normalized = false}}}},
     HuggingFaceFamily{"gemma2",
                       "Gemma2ForCausalLM",
                       {.kv_heads = 4,
@@ -69,6 +94,16 @@ inline constexpr std::array hugging_face_families{
 
 namespace detail {
 
+/// Whether a family with experts has such experts.
+constexpr bool has_experts_of(const HuggingFaceFamily& family, const LlamaConfig& config) {
+  const MixtureOptions& experts = *config.experts;
+  const RoutingOptions& routing = experts.routing;
+  const bool plain = !experts.bias && routing.choice.groups == 1 && routing.scores == ScoreFunction::softmax;
+  if (family.deepseek()) return plain && experts.shared_hidden % experts.hidden == 0;
+  const bool alike = plain && config.dense_layers == 0 && experts.shared_hidden == 0 && routing.scale == 1;
+  return alike && (!family.mixtral() || (routing.normalized && experts.hidden == config.hidden));
+}
+
 /// The family that computes what this configuration says. Throws `std::invalid_argument` if there is none.
 inline const HuggingFaceFamily& family_of(const LlamaConfig& config) {
   const auto parts = [](const LlamaConfig& of) {
@@ -78,7 +113,8 @@ inline const HuggingFaceFamily& family_of(const LlamaConfig& config) {
   const bool capped = config.attention_softcap > 0 || config.logit_softcap > 0 || config.query_scalar > 0;
   for (const HuggingFaceFamily& family : hugging_face_families) {
     const LlamaConfig& own = family.defaults;
-    if (parts(config) != parts(own)) continue;
+    if (parts(config) != parts(own) || config.experts.has_value() != own.experts.has_value()) continue;
+    if (config.experts && !has_experts_of(family, config)) continue;
     if (!family.gemma() && (capped || config.full_every > 0)) continue;
     if (config.attention_softcap > 0 && own.attention_softcap == 0) continue;
     if (family.gemma() && !config.window) continue;

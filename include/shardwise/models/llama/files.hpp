@@ -52,11 +52,36 @@ inline std::string hugging_face_name(std::string_view path) {
   return name;
 }
 
-/// The same for a model with this configuration: with norms of outputs, the norm before an MLP has another name.
+namespace detail {
+
+/// The names of a layer's experts, which are several tensors in the files (see weights/brace_expansion.hpp).
+inline std::string expert_names(std::string_view parameter, Index experts, bool mixtral) {
+  const std::string all = "experts.{0.." + std::to_string(experts - 1) + "}.";
+  if (parameter == "router") return mixtral ? "block_sparse_moe.gate.weight" : "mlp.gate.weight";
+  if (parameter == "bias") return "mlp.gate.e_score_correction_bias";
+  if (parameter == "gate_up")
+    return mixtral ? "block_sparse_moe." + all + "{w1,w3}.weight"
+                   : "mlp." + all + "{gate_proj,up_proj}.weight";
+  if (parameter == "down")
+    return mixtral ? "block_sparse_moe." + all + "w2.weight" : "mlp." + all + "down_proj.weight";
+  take_part(parameter, '.');
+  return "mlp.shared_experts." + std::string(parameter) + "_proj.weight";
+}
+
+}  // namespace detail
+
+/// The same for a model with this configuration: with norms of outputs, the norm before an MLP has another name; and
+/// experts are several tensors.
 inline auto hugging_face_names(const LlamaConfig& config) {
-  return [output_norms = config.output_norms](std::string_view path) {
+  const Index experts = config.experts ? config.experts->experts : 0;
+  const bool mixtral = experts > 0 && detail::family_of(config).type == std::string_view("mixtral");
+  return [=, output_norms = config.output_norms](std::string_view path) {
+    constexpr std::string_view of_experts = ".experts.", end = "post_attention_layernorm.weight";
+    if (const std::size_t at = path.find(of_experts); at != path.npos) {
+      return hugging_face_name(path.substr(0, at)) + "." +
+             detail::expert_names(path.substr(at + of_experts.size()), experts, mixtral);
+    }
     std::string name = hugging_face_name(path);
-    constexpr std::string_view end = "post_attention_layernorm.weight";
     if (output_norms && path.ends_with(".mlp_norm.weight")) {
       name.replace(name.size() - end.size(), end.size(), "pre_feedforward_layernorm.weight");
     }
@@ -118,7 +143,7 @@ inline std::optional<std::string> torch_name(StoredType type) {
 
 /// The shape of a parameter in Hugging Face's files, which merge heads and head_dim.
 inline std::vector<Index> hugging_face_shape(std::string_view path, std::vector<Index> shape) {
-  if (shape.size() != 3 && !path.ends_with(".bias")) return shape;
+  if (shape.size() != 3 && !(path.ends_with(".bias") && shape.size() == 2)) return shape;
   const auto heads = shape.begin() + (path.ends_with("wo.weight") ? 1 : 0);
   *heads *= heads[1];
   shape.erase(heads + 1);
@@ -138,10 +163,12 @@ Index save_llama(const Communicator& ranks, Model& model, const LlamaConfig& con
       fail<std::runtime_error>({folder.string(), ": expected a folder, for the weights and config.json"});
     }
     for (const NamedParameter& parameter : given_parameters_of(model)) {
-      list.push_back(written(name_of(parameter.name), parameter));
+      const std::size_t first = list.size();
+      add_written(list, name_of(parameter.name), parameter);
       if (const auto both = merged.find(parameter.cell); both != merged.end())
         list.back().tensor = both->second;
-      list.back().shape = hugging_face_shape(parameter.name, std::move(list.back().shape));
+      for (WrittenTensor& tensor : std::span(list).subspan(first))
+        tensor.shape = hugging_face_shape(parameter.name, std::move(tensor.shape));
     }
   };
   return write_together(ranks, "save_llama", folder, options, collect,

@@ -6,11 +6,12 @@
 /// A layer of a Llama: grouped-query attention with rotary embeddings (Ainslie et al., "GQA", 2023; Su et al.,
 /// "RoFormer", 2021) and a SwiGLU MLP (Shazeer, "GLU variants improve transformer", 2020), each preceded by an
 /// RMSNorm and with a residual connection. Their styles are those of the plan. Options of the configuration add biases
-/// and norms, whose styles follow from those of the modules beside them.
+/// and norms, whose styles follow from those of the modules beside them, and experts instead of an MLP.
 
 #include <shardwise/layout/diagnosis.hpp>
 #include <shardwise/models/llama/config.hpp>
 #include <shardwise/nn/attention.hpp>
+#include <shardwise/nn/mixture_of_experts.hpp>
 #include <shardwise/nn/project.hpp>
 #include <shardwise/nn/rms_norm.hpp>
 #include <shardwise/ops/add.hpp>
@@ -189,6 +190,49 @@ constexpr auto half_or_same(bool here, const auto& x, const auto& half) {
 
 }  // namespace detail
 
+namespace detail {
+
+/// Whether a plan names the module with this style.
+template <class Style>
+inline constexpr bool is_named = true;
+template <class PlanType, FixedString Module>
+inline constexpr bool is_named<NoStyle<PlanType, Module>> = false;
+struct NoExperts {};
+
+}  // namespace detail
+
+/// Experts instead of an MLP (see nn/mixture_of_experts.hpp). A backward pass adds their balance loss to the model's,
+/// with the factor `balance` / `micro_batches`.
+template <class MeshType, class Style, class T = float>
+class LlamaExperts : public Module<LlamaExperts<MeshType, Style, T>> {
+ public:
+  constexpr LlamaExperts(const MeshType& mesh, const LlamaConfig& config)
+      : mixture(mesh, config.features, with_init(*config.experts, Init::normal(config.deviation))),
+        balance_(config.balance / static_cast<double>(config.micro_batches)) {}
+
+  /// x and the result: [batch, sequence, features].
+  constexpr auto forward(const auto& x) const {
+    const auto in = mixture.take(x);
+    const auto routing = mixture.route(in);
+    if constexpr (requires { routing.logits.slot(); }) {
+      const double k = static_cast<double>(routing.options.k);
+      if (balance_ > 0) routing.logits.tape().add_loss(balance_loss(routing, {.uniform = k}), balance_);
+    }
+    return mixture.mix(in, routing, x);
+  }
+  constexpr void visit(auto&& f) { mixture.visit(f); }
+
+  MixtureOfExperts<MeshType, Style, T> mixture;
+
+ private:
+  static constexpr MixtureOptions with_init(MixtureOptions options, const Init& init) {
+    if (!options.init) options.init = init;
+    return options;
+  }
+
+  double balance_;
+};
+
 template <class MeshType, class PlanType, class T = float>
 class LlamaLayer : public Module<LlamaLayer<MeshType, PlanType, T>> {
  public:
@@ -197,12 +241,23 @@ class LlamaLayer : public Module<LlamaLayer<MeshType, PlanType, T>> {
   using Attention =
       styled<LlamaAttention<MeshType, PlanBelow<PlanType, "attention">, T>, style_of<PlanType, "attention">>;
   using Mlp = styled<LlamaMlp<MeshType, PlanBelow<PlanType, "mlp">, T>, style_of<PlanType, "mlp">>;
+  using Experts = LlamaExperts<MeshType, style_of<PlanType, "experts">, T>;
+  static constexpr bool may_have_experts = detail::is_named<style_of<PlanType, "experts">>;
 
+  /// Throws `std::invalid_argument` if the layer has experts that the plan does not name.
   constexpr LlamaLayer(const MeshType& mesh, const LlamaConfig& config)
       : attention_norm(mesh, config.features, config.epsilon, config.norm_offset),
         attention(mesh, config),
-        mlp_norm(mesh, config.features, config.epsilon, config.norm_offset),
-        mlp(mesh, config) {
+        mlp_norm(mesh, config.features, config.epsilon, config.norm_offset) {
+    if (!config.experts) {
+      mlp.emplace(mesh, config);
+    } else if constexpr (may_have_experts) {
+      experts.emplace(mesh, config);
+    } else {
+      throw std::invalid_argument(
+          "Llama: the model has experts, and the plan does not name \"layers.*.experts\": see "
+          "LlamaExpertParallel");
+    }
     if (!config.output_norms) return;
     attention_output_norm.emplace(mesh, config.features, config.epsilon, config.norm_offset);
     mlp_output_norm.emplace(mesh, config.features, config.epsilon, config.norm_offset);
@@ -216,7 +271,13 @@ class LlamaLayer : public Module<LlamaLayer<MeshType, PlanType, T>> {
                                             attention(attention_norm(in), documents_or_cache...)));
     });
     return detail::half_or_same(has_mlp_, h, [&](const auto& in) {
-      return add(in, detail::normed_or_same(mlp_output_norm, mlp(mlp_norm(in))));
+      const auto normed = mlp_norm(in);
+      if constexpr (may_have_experts) {
+        static_assert(std::is_same_v<decltype((*experts)(normed)), decltype((*mlp)(normed))>,
+                      "Llama: the plan gives the results of \"mlp\" and \"experts\" different layouts");
+        if (experts) return add(in, detail::normed_or_same(mlp_output_norm, (*experts)(normed)));
+      }
+      return add(in, detail::normed_or_same(mlp_output_norm, (*mlp)(normed)));
     });
   }
   constexpr auto keys(const auto& x) const {
@@ -231,7 +292,10 @@ class LlamaLayer : public Module<LlamaLayer<MeshType, PlanType, T>> {
     }
     if (has_mlp_) {
       f("mlp_norm", mlp_norm);
-      f("mlp", mlp);
+      if (mlp) f("mlp", *mlp);
+      if constexpr (may_have_experts) {
+        if (experts) f("experts", *experts);
+      }
       if (mlp_output_norm) f("mlp_output_norm", *mlp_output_norm);
     }
   }
@@ -239,7 +303,9 @@ class LlamaLayer : public Module<LlamaLayer<MeshType, PlanType, T>> {
   Norm<"attention_norm"> attention_norm;
   Attention attention;
   Norm<"mlp_norm"> mlp_norm;
-  Mlp mlp;
+  std::optional<Mlp> mlp;
+  std::conditional_t<may_have_experts, std::optional<Experts>, detail::NoExperts>
+      experts;  ///< instead of `mlp`
   std::optional<Norm<"attention_norm">> attention_output_norm;
   std::optional<Norm<"mlp_norm">> mlp_output_norm;
 
@@ -251,7 +317,9 @@ class LlamaLayer : public Module<LlamaLayer<MeshType, PlanType, T>> {
   }
   constexpr void drop_mlp() {
     has_mlp_ = false;
-    [[maybe_unused]] const auto gone = std::pair(std::move(mlp_norm), std::move(mlp));
+    [[maybe_unused]] const auto gone = std::move(mlp_norm);
+    mlp.reset();
+    experts = decltype(experts)();
     mlp_output_norm.reset();
   }
 

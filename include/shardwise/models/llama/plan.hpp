@@ -10,11 +10,14 @@
 ///   - `LlamaSequenceParallel`: 2 all-gathers and 2 reduce-scatters per layer in each pass; for the embedding 1
 ///     reduce-scatter forward and 1 all-gather backward; for the head the reverse.
 ///
+/// A plan need not name "layers.*.experts"; a model with experts, whose plan does not, throws when it is constructed.
+///
 /// Logits have a sharded vocabulary, as `CrossEntropyLoss` takes them. A rank has whole heads; if they do not divide
 /// evenly, the first ranks have one more. With more ranks than divide the key/value heads, use a second axis,
 /// `Mesh<tp, kvr>`, along which key and value heads are the same on all ranks and their weights' gradients are reduced:
 /// `LlamaTensorParallel<AxisList<tp, kvr>>`.
 
+#include <shardwise/nn/mixture_of_experts.hpp>
 #include <shardwise/parallel/context_parallel.hpp>
 #include <shardwise/parallel/lora.hpp>
 
@@ -36,6 +39,7 @@ inline constexpr std::array llama_modules{
     ModuleName{"layers.*.mlp.gate", ModuleKind::linear},
     ModuleName{"layers.*.mlp.up", ModuleKind::linear},
     ModuleName{"layers.*.mlp.down", ModuleKind::linear},
+    ModuleName{"layers.*.experts", ModuleKind::experts},
     ModuleName{"norm", ModuleKind::norm},
     ModuleName{"head", ModuleKind::linear},
 };
@@ -110,6 +114,12 @@ using LlamaSequenceParallel =
 /// frozen.
 template <class PlanType, int Rank, int Alpha = Rank>
 using LlamaAdapted = typename detail::AdaptedPlan<PlanType, Rank, Alpha>::type;
+
+/// A plan such as the first two above, for a model whose layers have experts (see nn/mixture_of_experts.hpp). They are
+/// split over `Axes`, which may include data axes: a rank there has other samples, and other experts. Two collectives
+/// per layer in each pass, an all-gather and a reduce-scatter along data axes.
+template <class PlanType, StyleAxes Axes = ep, CommunicationOption... As>
+using LlamaExpertParallel = PlanAnd<PlanType, Use<"layers.*.experts", ExpertParallel<Axes, As...>>>;
 
 /// The number of `ranks` tensor-parallel ranks that can split the key/value heads: the size of `tp`. The size of
 /// `kvr` is `ranks` divided by it.
