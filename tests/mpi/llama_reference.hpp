@@ -21,21 +21,28 @@
 
 namespace shardwise::testing {
 
-/// This rank's block of a tensor of a file, as that of `like`.
+/// This rank's block of a tensor of a file, or of several with names in braces, as that of `like`.
 inline detail::AnyTensor read_as(const Weights& file, std::string_view name, const detail::AnyTensor& like) {
   const detail::AnyTensor block = like.unwritten(like.layout, MemoryUse::activation);
-  file.read_bytes(name, view_of(block), like.rank, like.type);
+  const std::vector<std::string> names = expanded_names(name);
+  const auto rank = static_cast<int>(detail::shape_of_blocks(like.extents(), std::ssize(names)).size());
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    file.read_bytes(names[i], detail::block_here(block, static_cast<Index>(i), std::ssize(names)), rank,
+                    like.type);
+  }
   return block;
 }
 
-/// One plan in one precision, whose tolerance is for one pass; the steps of AdamW amplify rounding.
+/// One plan in one precision, whose tolerance is for one pass; the steps of AdamW amplify rounding. The ranks split the
+/// model, or all of them the samples.
 template <class PlanType, class T>
-void check_reference(const std::string& name, double tolerance, double tolerance_after_steps) {
+void check_reference(const std::string& name, double tolerance, double tolerance_after_steps,
+                     bool splits_model = true) {
   CAPTURE(name);
   const auto folder = std::filesystem::path(__FILE__).parent_path().parent_path() / "reference" / name;
   const LlamaConfig config = read_llama_config(folder / "config.json");
-  const int tensor = key_value_ranks(world().size(), config.kv_heads);
-  int replicas = world().size() / tensor;
+  const int tensor = splits_model ? key_value_ranks(world().size(), config.kv_heads) : 1;
+  int replicas = splits_model ? world().size() / tensor : 1;
   while (tensor * replicas > config.heads || world().size() % (tensor * replicas) != 0) --replicas;
   const LlamaMesh mesh(world(), {any, tensor, replicas});
   const Weights file(folder / (std::is_same_v<T, float> ? "f32.safetensors" : "f64.safetensors"));

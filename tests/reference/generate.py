@@ -2,7 +2,7 @@
 # SPDX-FileCopyrightText: 2026 The Shardwise developers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Computes a small Llama, Qwen or Gemma with PyTorch, for tests/mpi/llama_reference.hpp to be compared with.
+"""Computes a small Llama, Qwen, Gemma, Mixtral or DeepSeek with PyTorch, for tests/mpi/llama_reference.hpp to be compared with.
 
 A reference is a folder with
   config.json          as Hugging Face writes it
@@ -11,7 +11,8 @@ A reference is a folder with
                        computed in that precision from these weights: input_ids and targets [batch, sequence], logits,
                        grad.<weight>, losses before each of the AdamW steps, final.<weight> after them
 
-The loss is the mean cross entropy of all tokens. Debian: python3-torch. The folders beside this file were made by
+The loss is the mean cross entropy of all tokens. If config.json has output_router_logits, gradients are those of its sum
+with the balance losses of the layers. Debian: python3-torch. The folders beside this file were made by
   generate.py grouped --heads 6 --kv-heads 2
   generate.py uneven --heads 5 --kv-heads 5 --features 20 --hidden 27 --vocabulary 29 --seed 1
   generate.py tied --heads 4 --kv-heads 1 --head-dim 6 --tied --scaling --theta 500 --seed 2
@@ -19,6 +20,9 @@ The loss is the mean cross entropy of all tokens. Debian: python3-torch. The fol
   generate.py qwen3 --family qwen3 --heads 6 --kv-heads 3 --head-dim 6 --features 20 --hidden 27 --tied --seed 4
   generate.py gemma2 --family gemma2 --heads 6 --kv-heads 2 --head-dim 6 --layers 3 --tied --seed 5
   generate.py gemma3 --family gemma3_text --heads 6 --kv-heads 2 --head-dim 6 --layers 4 --tied --theta 1000000 --seed 6
+  generate.py mixtral --family mixtral --heads 6 --kv-heads 2 --experts 5 --seed 7
+  generate.py qwen3_moe --family qwen3_moe --heads 6 --kv-heads 3 --head-dim 6 --features 20 --experts 7 --seed 8
+  generate.py deepseek_moe --family deepseek --heads 6 --kv-heads 2 --layers 3 --experts 6 --seed 9
 """
 
 import argparse
@@ -82,7 +86,35 @@ def capped(x, cap):
     return cap * torch.tanh(x / cap) if cap else x
 
 
+def mixture(of, config, h):
+    """The result of a layer's experts, and its balance loss, which is k if all are used evenly."""
+    mixtral, deepseek = (config["model_type"] == name for name in ("mixtral", "deepseek"))
+    prefix, (gate, up, down) = (
+        ("block_sparse_moe", ("w1", "w3", "w2")) if mixtral else ("mlp", ("gate_proj", "up_proj", "down_proj"))
+    )
+    k, x = config["num_experts_per_tok"], h.flatten(0, 1)
+    swiglu = lambda x, name: F.linear(
+        F.silu(F.linear(x, of(f"{name}.{gate}"))) * F.linear(x, of(f"{name}.{up}")), of(f"{name}.{down}")
+    )
+    scores = F.linear(x, of(f"{prefix}.gate")).softmax(-1)
+    weights, chosen = scores.topk(k)
+    if mixtral or config["norm_topk_prob"]:
+        weights = weights / weights.sum(-1, keepdim=True)
+    weights = weights * config.get("routed_scaling_factor", 1)
+    y, count = torch.zeros_like(x), scores.shape[-1]
+    for expert in range(count):
+        token, place = torch.where(chosen == expert)
+        z = swiglu(x[token], f"{prefix}.experts.{expert}") * weights[token, place, None]
+        y = y.index_add(0, token, z)
+    if deepseek:
+        y = y + swiglu(x, "mlp.shared_experts")
+    share = F.one_hot(chosen, count).sum(1).to(x.dtype).mean(0)
+    return y.view_as(h), count * (share * scores.mean(0)).sum()
+
+
 def logits(w, config, ids):
+    """And the sum of the balance losses."""
+    balance = 0
     heads, kv_heads, dim = config["num_attention_heads"], config["num_key_value_heads"], config["head_dim"]
     gemma, window = config["model_type"].startswith("gemma"), config.get("sliding_window")
     batch, length = ids.shape
@@ -115,13 +147,37 @@ def logits(w, config, ids):
         y = F.linear(attended, of("self_attn.o_proj"))
         x = x + (norm(y, "post_attention_layernorm") if gemma else y)
         h = norm(x, "pre_feedforward_layernorm" if gemma else "post_attention_layernorm")
+        if is_mixture(config, layer):
+            y, loss = mixture(of, config, h)
+            x, balance = x + y, balance + loss
+            continue
         activation = gelu_tanh if gemma else F.silu
         hidden = activation(F.linear(h, of("mlp.gate_proj"))) * F.linear(h, of("mlp.up_proj"))
         y = F.linear(hidden, of("mlp.down_proj"))
         x = x + (norm(y, "post_feedforward_layernorm") if gemma else y)
     x = rms_norm(x, w["model.norm.weight"] + (1 if gemma else 0), config["rms_norm_eps"])
     y = F.linear(x, w["model.embed_tokens.weight" if config["tie_word_embeddings"] else "lm_head.weight"])
-    return capped(y, config.get("final_logit_softcapping"))
+    return capped(y, config.get("final_logit_softcapping")), balance
+
+
+def is_mixture(config, layer):
+    experts = config["model_type"] in ("mixtral", "qwen3_moe", "deepseek")
+    return experts and layer >= config.get("first_k_dense_replace", 0)
+
+
+def expert_shapes(config):
+    features, mixtral = config["hidden_size"], config["model_type"] == "mixtral"
+    hidden = config["intermediate_size"] if mixtral else config["moe_intermediate_size"]
+    count = next(config[k] for k in ("num_local_experts", "num_experts", "n_routed_experts") if k in config)
+    p, names = ("block_sparse_moe.", ("w1", "w3", "w2")) if mixtral else ("mlp.", ("gate_proj", "up_proj", "down_proj"))
+    shapes = {p + "gate": (count, features)}
+    mlps = {f"experts.{e}": hidden for e in range(count)}
+    if "n_shared_experts" in config:
+        mlps["shared_experts"] = hidden * config["n_shared_experts"]
+    for mlp, size in mlps.items():
+        sizes = ((size, features), (size, features), (features, size))
+        shapes |= {f"{p}{mlp}.{name}": shape for name, shape in zip(names, sizes)}
+    return shapes
 
 
 def first_weights(config, generator):
@@ -136,11 +192,14 @@ def first_weights(config, generator):
         shapes |= {p + "input_layernorm": (features,), p + "post_attention_layernorm": (features,)}
         shapes |= {p + "self_attn.q_proj": (q, features), p + "self_attn.o_proj": (features, q)}
         shapes |= {p + "self_attn.k_proj": (kv, features), p + "self_attn.v_proj": (kv, features)}
-        shapes |= {p + "mlp.gate_proj": (hidden, features), p + "mlp.up_proj": (hidden, features)}
-        shapes |= {p + "mlp.down_proj": (features, hidden)}
+        if is_mixture(config, layer):
+            shapes |= {p + name: shape for name, shape in expert_shapes(config).items()}
+        else:
+            shapes |= {p + "mlp.gate_proj": (hidden, features), p + "mlp.up_proj": (hidden, features)}
+            shapes |= {p + "mlp.down_proj": (features, hidden)}
         if gemma:
             shapes |= {p + f"{n}_feedforward_layernorm": (features,) for n in ("pre", "post")}
-        if config["model_type"] in ("qwen3", "gemma3_text"):
+        if config["model_type"] in ("qwen3", "qwen3_moe", "gemma3_text"):
             shapes |= {p + f"self_attn.{n}_norm": (config["head_dim"],) for n in ("q", "k")}
     weights = {}
     for name, shape in shapes.items():
@@ -160,10 +219,11 @@ def compute(config, first, ids, targets, dtype):
     adamw = torch.optim.AdamW(w.values(), lr=settings["lr"], weight_decay=settings["wd"])
     result, losses = {"input_ids": ids, "targets": targets}, []
     for step in range(settings["steps"]):
-        y = logits(w, config, ids)
+        y, balance = logits(w, config, ids)
         loss = F.cross_entropy(y.flatten(0, 1), targets.flatten())
         adamw.zero_grad()
-        loss.backward()
+        factor = config["router_aux_loss_coef"] if config.get("output_router_logits") else 0
+        (loss + factor * balance).backward()
         losses.append(loss.item())
         if step == 0:
             result["logits"] = y
@@ -174,15 +234,17 @@ def compute(config, first, ids, targets, dtype):
 
 
 def main():
+    names = dict(llama="Llama", qwen2="Qwen2", qwen3="Qwen3", gemma2="Gemma2", gemma3_text="Gemma3")
+    names |= dict(mixtral="Mixtral", qwen3_moe="Qwen3Moe", deepseek="Deepseek")
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("folder")
-    sizes = dict(features=24, layers=2, heads=4, kv_heads=4, hidden=36, vocabulary=31, sequence=7, batch=2, seed=0, steps=3)
+    sizes = dict(features=24, layers=2, heads=4, kv_heads=4, hidden=36, vocabulary=31, sequence=7, batch=2, seed=0, steps=3, experts=0)
     for name, value in sizes.items():
         parser.add_argument("--" + name.replace("_", "-"), type=int, default=value)
     parser.add_argument("--head-dim", type=int, help="features / heads if not given")
     parser.add_argument("--theta", type=float, default=10000.0)
     parser.add_argument("--scaling", action="store_true", help="scale the rotary embeddings as Llama 3.1 does")
-    parser.add_argument("--family", default="llama", choices=["llama", "qwen2", "qwen3", "gemma2", "gemma3_text"])
+    parser.add_argument("--family", default="llama", choices=names.keys())
     parser.add_argument("--tied", action="store_true", help="the head is the embedding's table")
     a = parser.parse_args()
     scaling = dict(rope_type="llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0)
@@ -205,7 +267,6 @@ def main():
         torch_dtype="float32",
         reference=dict(torch=torch.__version__, seed=a.seed, steps=a.steps, lr=1e-2, wd=0.1),
     )
-    names = dict(llama="Llama", qwen2="Qwen2", qwen3="Qwen3", gemma2="Gemma2", gemma3_text="Gemma3")
     config |= dict(model_type=a.family, architectures=[names[a.family] + "ForCausalLM"])
     if a.family.startswith("gemma"):
         every = 2 if a.family == "gemma2" else 3
@@ -217,6 +278,15 @@ def main():
         if a.family == "gemma3_text":
             config |= dict(rope_local_base_freq=100.0, sliding_window_pattern=every)
         config.pop("hidden_act")
+    balance = dict(output_router_logits=True, router_aux_loss_coef=0.3)
+    if a.family == "mixtral":
+        config |= dict(num_local_experts=a.experts, num_experts_per_tok=2, output_router_logits=False)
+    if a.family == "qwen3_moe":
+        config |= dict(num_experts=a.experts, num_experts_per_tok=3, moe_intermediate_size=9, norm_topk_prob=True) | balance
+    if a.family == "deepseek":
+        config |= dict(n_routed_experts=a.experts, num_experts_per_tok=2, moe_intermediate_size=7, norm_topk_prob=False)
+        config |= dict(n_shared_experts=2, first_k_dense_replace=1, moe_layer_freq=1, routed_scaling_factor=1.5)
+        config |= dict(scoring_func="softmax", topk_method="greedy")
     generator = torch.Generator().manual_seed(a.seed)
     first = first_weights(config, generator)
     ids = torch.randint(a.vocabulary, (a.batch, a.sequence + 1), generator=generator)

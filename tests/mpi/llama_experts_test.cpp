@@ -1,0 +1,272 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+
+/// @file
+/// A Llama with experts: what it computes beside PyTorch, its published configurations, and its files.
+
+#include <doctest/doctest.h>
+#include <shardwise/mesh/trace.hpp>
+#include <shardwise/models/llama/consolidate.hpp>
+#include <shardwise/models/llama/import_weights.hpp>
+
+#include "llama_reference.hpp"
+#include "scratch_folder.hpp"
+
+namespace shardwise::testing::llama_experts {
+namespace {
+
+using All = AxisList<dp, tp, kvr>;
+using Tensor = LlamaExpertParallel<TensorPlan, All>;
+using Sequence = LlamaExpertParallel<SequencePlan, Split>;
+using Sharded = PlanWith<Tensor, Zero<1, dp>>;
+
+const char* const names[] = {"mixtral", "qwen3_moe", "deepseek_moe"};
+
+std::filesystem::path folder_of(const std::string& name) {
+  return std::filesystem::path(__FILE__).parent_path().parent_path() / "reference" / name;
+}
+
+template <class T>
+void check(double tolerance, double tolerance_after_steps) {
+  for (const char* name : names) {
+    check_reference<Tensor, T>(name, tolerance, tolerance_after_steps);
+    check_reference<Sequence, T>(name, tolerance, tolerance_after_steps);
+    check_reference<Sharded, T>(name, tolerance, tolerance_after_steps, false);
+  }
+}
+
+TEST_CASE("experts in float compute what PyTorch computes") { check<float>(3e-6, 1e-4); }
+TEST_CASE("experts in double compute what PyTorch computes") { check<double>(7.3e-15, 1e-13); }
+
+/// Without keys that do not matter here.
+const char* const mixtral =
+    R"({"architectures": ["MixtralForCausalLM"], "attention_dropout": 0.0, "hidden_act": "silu",
+  "hidden_size": 4096, "initializer_range": 0.02, "intermediate_size": 14336, "max_position_embeddings": 32768,
+  "model_type": "mixtral", "num_attention_heads": 32, "num_experts_per_tok": 2, "num_hidden_layers": 32,
+  "num_key_value_heads": 8, "num_local_experts": 8, "output_router_logits": false, "rms_norm_eps": 1e-05,
+  "rope_theta": 1000000.0, "router_aux_loss_coef": 0.02, "sliding_window": null, "tie_word_embeddings": false,
+  "vocab_size": 32000})";
+const char* const qwen3_moe = R"({"architectures": ["Qwen3MoeForCausalLM"], "attention_bias": false,
+  "decoder_sparse_step": 1, "head_dim": 128, "hidden_act": "silu", "hidden_size": 2048, "initializer_range": 0.02,
+  "intermediate_size": 6144, "max_position_embeddings": 40960, "max_window_layers": 48, "mlp_only_layers": [],
+  "model_type": "qwen3_moe", "moe_intermediate_size": 768, "norm_topk_prob": true, "num_attention_heads": 32,
+  "num_experts": 128, "num_experts_per_tok": 8, "num_hidden_layers": 48, "num_key_value_heads": 4,
+  "output_router_logits": false, "rms_norm_eps": 1e-06, "rope_scaling": null, "rope_theta": 1000000.0,
+  "router_aux_loss_coef": 0.001, "sliding_window": null, "tie_word_embeddings": false, "use_sliding_window": false,
+  "vocab_size": 151936})";
+const char* const deepseek = R"({"architectures": ["DeepseekForCausalLM"], "attention_bias": false,
+  "attention_dropout": 0.0, "aux_loss_alpha": 0.001, "first_k_dense_replace": 1, "hidden_act": "silu",
+  "hidden_size": 2048, "initializer_range": 0.02, "intermediate_size": 10944, "max_position_embeddings": 4096,
+  "model_type": "deepseek", "moe_intermediate_size": 1408, "moe_layer_freq": 1, "n_routed_experts": 64,
+  "n_shared_experts": 2, "norm_topk_prob": false, "num_attention_heads": 16, "num_experts_per_tok": 6,
+  "num_hidden_layers": 28, "num_key_value_heads": 16, "rms_norm_eps": 1e-06, "rope_scaling": null,
+  "rope_theta": 10000, "scoring_func": "softmax", "seq_aux": true, "tie_word_embeddings": false,
+  "vocab_size": 102400})";
+
+Json published(const char* text) { return parse_json(text, "published"); }
+LlamaConfig read(const Json& json) { return detail::llama_config_of(json); }
+std::string problem(const Json& json) {
+  return error_of([&] { read(json); });
+}
+
+TEST_CASE("published models with experts have the published numbers of parameters") {
+  CHECK(read(published(mixtral)).parameters() == 46'702'792'704);
+  CHECK(read(published(qwen3_moe)).parameters() == 30'532'122'624);
+  CHECK(read(published(deepseek)).parameters() == 16'375'728'128);
+  CHECK(read(published(mixtral)).active_parameters() == 12'879'925'248);
+  CHECK(read(published(qwen3_moe)).active_parameters() == 3'353'032'704);
+  const LlamaConfig config = read(published(deepseek));
+  CHECK_FALSE(config.of_layer(0).experts.has_value());
+  CHECK(config.of_layer(1).experts->shared_hidden == 2816);
+  CHECK_FALSE(config.experts->routing.normalized);
+}
+
+TEST_CASE("a configuration with experts comes back as it was, with its other keys") {
+  for (const char* text : {mixtral, qwen3_moe, deepseek}) {
+    CAPTURE(text);
+    const Json given = published(text);
+    const LlamaConfig config = read(given);
+    const Json written = parse_json(llama_config_text(config, "bfloat16", {.rest = given}), "written");
+    for (const auto& [key, value] : given.items()) {
+      CAPTURE(key);
+      CHECK(written.at(key) == value);
+    }
+    const Json alone = parse_json(llama_config_text(config, "float32"), "alone");
+    CHECK(llama_config_text(read(alone), "float32") == llama_config_text(config, "float32"));
+    CHECK(alone.at("model_type") == given.at("model_type"));
+  }
+}
+
+TEST_CASE("experts that are not computed are refused by the name of their key") {
+  Json json = published(qwen3_moe);
+  json["decoder_sparse_step"] = 2;
+  CHECK(problem(json) == "decoder_sparse_step: it is 2, expected 1");
+  json = published(qwen3_moe);
+  json["mlp_only_layers"] = {0};
+  CHECK(problem(json) == "mlp_only_layers: it is [0], expected []");
+  json = published(mixtral);
+  json["router_jitter_noise"] = 0.1;
+  CHECK(problem(json) == "router_jitter_noise: it is 0.1, expected 0.0");
+  json["router_jitter_noise"] = 0.0;
+  json["num_experts_per_tok"] = 9;
+  CHECK_THROWS_WITH(read(json), "LlamaConfig: experts.routing.k is 9, which must be 8 or less");
+  json = published(deepseek);
+  json["scoring_func"] = "sigmoid";
+  CHECK(problem(json) == "scoring_func: it is \"sigmoid\", expected \"softmax\"");
+
+  LlamaConfig mixed = read(published(mixtral));
+  mixed.experts->shared_hidden = 100;
+  CHECK_THROWS_AS(llama_config_text(mixed, "float32"), const std::invalid_argument&);
+}
+
+TEST_CASE("a plan must name the experts of a model that has them") {
+  const LlamaConfig config = read_llama_config(folder_of("deepseek_moe") / "config.json");
+  std::string message;
+  try {
+    Llama<LlamaMesh, TensorPlan> model(llama_alone(), config);
+  } catch (const std::invalid_argument& error) {
+    message = error.what();
+  }
+  CHECK(message ==
+        "Llama: the model has experts, and the plan does not name \"layers.*.experts\": see "
+        "LlamaExpertParallel");
+}
+
+/// The bytes of all tensors of a folder.
+std::map<std::string, std::string> bytes_of(const std::filesystem::path& folder) {
+  std::map<std::string, std::string> bytes;
+  const Weights weights(folder);
+  for (const SafetensorsFile& file : weights.files()) {
+    const std::string text = detail::read_text(file.path());
+    for (const StoredTensor& tensor : file.tensors()) {
+      bytes[std::string(tensor.name)] =
+          text.substr(static_cast<std::size_t>(tensor.offset), static_cast<std::size_t>(tensor.bytes));
+    }
+  }
+  return bytes;
+}
+
+TEST_CASE("files with experts come back byte for byte, from every mesh and through a checkpoint") {
+  const ScratchFolder scratch;
+  for (const std::string name : names) {
+    CAPTURE(name);
+    const auto given = folder_of(name);
+    const LlamaConfig config = read_llama_config(given / "config.json");
+    for (const LlamaMesh& mesh : llama_meshes(config)) {
+      CAPTURE(mesh.size<dp>());
+      CAPTURE(mesh.size<tp>());
+      Llama<LlamaMesh, Tensor> model(mesh, config);
+      load_llama(model, given);
+      save_llama(model, scratch.path() / name, {}, read_llama_tokens(given));
+      world().barrier();
+      CHECK(bytes_of(scratch.path() / name) == bytes_of(given / "model.safetensors"));
+      world().barrier();
+    }
+    if (world().rank() == 0) {
+      const auto checkpoint = scratch.path() / (name + "-checkpoint");
+      import_weights(scratch.path() / name, checkpoint);
+      consolidate_checkpoint(checkpoint, scratch.path() / (name + "-again"));
+      CHECK(bytes_of(scratch.path() / (name + "-again")) == bytes_of(given / "model.safetensors"));
+    }
+    world().barrier();
+  }
+}
+
+TEST_CASE("tensors of experts that are missing or of another shape are named") {
+  const ScratchFolder scratch;
+  LlamaConfig config = read_llama_config(folder_of("mixtral") / "config.json");
+  const auto refused = [&](const LlamaConfig& other) {
+    Llama<LlamaMesh, Tensor> model(llama_alone(), other);
+    return error_of([&] { load_llama(model, folder_of("mixtral") / "model.safetensors"); });
+  };
+  config.experts->experts = 6;
+  CHECK(has(
+      refused(config),
+      "tensor \"model.layers.0.block_sparse_moe.experts.5.w1.weight\": there is no such tensor (parameter "
+      "layers.0.experts.gate_up)"));
+  config.experts->experts = 4;
+  CHECK(has(refused(config),
+            "tensor \"model.layers.0.block_sparse_moe.experts.4.w1.weight\" is not a parameter"));
+  config.experts->experts = 5;
+  config.experts->hidden = config.hidden = 35;
+  CHECK(has(refused(config), "expected the shape [35 x 24], found [36 x 24]"));
+}
+
+TEST_CASE("the names in braces, as in a shell") {
+  using Names = std::vector<std::string>;
+  CHECK(expanded_names("a.weight") == Names{"a.weight"});
+  CHECK(expanded_names("e.{0..1}.{w1,w3}.x") == Names{"e.0.w1.x", "e.0.w3.x", "e.1.w1.x", "e.1.w3.x"});
+  CHECK(expanded_names("{9..11}") == Names{"9", "10", "11"});
+  CHECK(detail::shape_of_blocks({4, 2, 3, 5}, 8) == std::vector<Index>{3, 5});
+  CHECK_THROWS_AS(detail::shape_of_blocks({4, 2, 3}, 6), const std::invalid_argument&);
+}
+
+/// The gradients of so many equal micro-batches together, with the balance loss times `balance`.
+template <class PlanType>
+std::vector<double> gradients(const LlamaMesh& mesh, int micro_batches, bool recomputed = false,
+                              double balance = 1) {
+  const auto folder = folder_of("qwen3_moe");
+  LlamaConfig config = read_llama_config(folder / "config.json");
+  config.micro_batches = micro_batches;
+  config.balance *= balance;
+  Llama<LlamaMesh, PlanType, double> model(mesh, config);
+  load_llama(model, folder / "model.safetensors");
+  model.recompute_layers = recomputed;
+  const auto ids = read_tensor<std::int64_t, 2, Shard<0>, Replicate, Replicate>(
+      mesh, folder / "f64.safetensors", "input_ids");
+  for (int micro = 0; micro < micro_batches; ++micro) {
+    Tape tape;
+    const auto loss = model(tape.constant(ids), ids, LinearCrossEntropyLoss());
+    tape.backward(scale(loss, 1.0 / micro_batches));
+  }
+  reduce_gradients(model);
+  std::vector<double> all;
+  for (detail::ParameterState* cell : detail::parameters_of(model)) {
+    const Numbers numbers = whole(cell->finished_gradient());
+    all.insert(all.end(), numbers.begin(), numbers.end());
+  }
+  return all;
+}
+double difference(const std::vector<double>& a, const std::vector<double>& b) {
+  double most = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) most = std::max(most, std::abs(a[i] - b[i]));
+  return a.size() == b.size() ? most : 1e9;
+}
+
+TEST_CASE("a balance loss counts once: in micro-batches, in recomputed layers, on every mesh") {
+  const auto alone = gradients<Sequence>(llama_alone(), 1);
+  CHECK(difference(alone, gradients<Sequence>(llama_alone(), 1, false, 0)) > 1e-3);
+  for (const LlamaMesh& mesh : llama_meshes(read_llama_config(folder_of("qwen3_moe") / "config.json"))) {
+    CAPTURE(mesh.size<dp>());
+    CAPTURE(mesh.size<tp>());
+    CHECK(difference(alone, gradients<Sequence>(mesh, 1)) < 1e-14);
+    CHECK(difference(alone, gradients<Sequence>(mesh, 3, true)) < 1e-14);
+    CHECK(difference(alone, gradients<Tensor>(mesh, 2)) < 1e-14);
+  }
+}
+
+TEST_CASE("experts add one all-gather and one reduce-scatter to each layer in each pass") {
+  using MeshOf = Mesh<ep, tp>;
+  using Plan = LlamaExpertParallel<LlamaTensorParallel<>, AxisList<ep, tp>>;
+  const auto planned = [](bool experts) {
+    return trace<MeshOf>({4, 2}, [=](const MeshOf& mesh) {
+      LlamaConfig config{
+          .vocabulary = 32, .features = 16, .layers = 3, .heads = 2, .kv_heads = 2, .hidden = 8};
+      if (experts) config.experts = MixtureOptions{.experts = 13, .hidden = 8};
+      Llama<MeshOf, Plan> model(mesh, config);
+      const auto ids = empty<std::int32_t, Shard<0>, Replicate>(mesh, {8, 4});
+      Tape tape;
+      tape.backward(model(tape.constant(ids), ids, LinearCrossEntropyLoss()));
+    });
+  };
+  const auto with = planned(true), without = planned(false);
+  for (const Phase phase : {Phase::forward, Phase::backward}) {
+    for (const Collective kind : {Collective::all_gather, Collective::reduce_scatter})
+      CHECK(with.count(kind, phase) - without.count(kind, phase) == 3);
+    CHECK(with.count(Collective::all_reduce, phase) == without.count(Collective::all_reduce, phase));
+    CHECK(with.bytes(phase) - without.bytes(phase) == 3 * 2 * (8 * 4 * 16 * 4));
+  }
+}
+
+}  // namespace
+}  // namespace shardwise::testing::llama_experts
