@@ -24,6 +24,7 @@ inline void expect_weights(const std::filesystem::path& folder, const sw::LlamaC
   };
   expect("model.embed_tokens.weight", config.vocabulary);
   expect(last + "self_attn.q_proj.weight", config.heads * config.head_size());
+  if (config.of_layer(config.layers - 1).experts) return;
   expect(last + "mlp.gate_proj.weight", config.hidden);
 }
 

@@ -29,6 +29,14 @@ void add_job_options(CLI::App& app, JobOptions& options) {
   add_count(app, "--kv-heads", options.kv_heads,
             "key/value heads, a divisor of --heads; default: the model's, reduced to a divisor");
   add_count(app, "--hidden", options.hidden, "hidden features of the MLPs");
+  app.add_option("--experts", options.experts,
+                 "experts of each layer, instead of an MLP, each with --hidden features")
+      ->check(CLI::Range(1, 1 << 16));
+  app.add_option("--experts-per-token", options.experts_per_token, "experts that each token uses; default: 2")
+      ->check(CLI::Range(1, 1 << 16));
+  app.add_option("--balance", options.balance,
+                 "factor of the loss that balances the experts (router_aux_loss_coef); default: the model's")
+      ->check(CLI::Range(0.0, 1e6));
   add_count(app, "--context", options.context, "tokens per sequence");
   app.add_flag("--tied", options.tied, "use the embedding's table as the head");
 
@@ -117,6 +125,18 @@ StepJob job_of(const JobOptions& options, int any_dp) {
   model.vocabulary = options.vocabulary.value_or(model.vocabulary);
   model.context = options.context.value_or(model.context);
   model.tied = model.tied || options.tied;
+  if (options.experts) {
+    if (!model.experts) {
+      model.experts = sw::MixtureOptions{.experts = 1, .hidden = model.hidden};
+      model.balance = 0.001;
+    }
+    model.experts->experts = *options.experts;
+    static_cast<void>(sw::detail::family_of(model));  // throws if no family has them
+  }
+  if ((options.experts_per_token || options.balance) && !model.experts)
+    throw std::invalid_argument("--experts-per-token and --balance are for a model with experts: --experts");
+  if (options.experts_per_token) model.experts->routing.k = *options.experts_per_token;
+  model.balance = options.balance.value_or(model.balance);
   model.checked();
   const double ranks =
       static_cast<double>(options.pp) * options.replicas * options.dp.value_or(1) * options.cp * options.tp;

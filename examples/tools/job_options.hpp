@@ -23,7 +23,8 @@ struct JobOptions {
   std::string model = "small";
   std::filesystem::path config{};
   std::optional<sw::Index> layers{}, features{}, heads{}, kv_heads{}, hidden{}, vocabulary{}, context{},
-      batch{};
+      batch{}, experts{}, experts_per_token{};
+  std::optional<double> balance{};
   bool tied = false;
   int pp = 1, replicas = 1, cp = 1, tp = 1;
   std::optional<int> dp{};

@@ -80,6 +80,12 @@ using SplitPlan = sw::PlanAnd<
 template <int ZeroLevel, bool Sequence>
 using TrainPlan = sw::PlanWith<SplitPlan<Sequence>, sw::Zero<ZeroLevel, sw::AxisList<sw::dp, sw::cp>>>;
 
+/// For models with experts, which are split over all ranks of a replica.
+template <int ZeroLevel, bool Sequence>
+using ExpertPlan =
+    sw::PlanWith<sw::LlamaExpertParallel<SplitPlan<Sequence>, sw::AxisList<sw::dp, sw::tp, sw::kvr>>,
+                 sw::Zero<ZeroLevel, sw::AxisList<sw::dp, sw::cp>>>;
+
 template <class PlanType, class Style>
 struct WithTokens;
 template <class Tokens, class... Rest, class Style>

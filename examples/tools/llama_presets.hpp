@@ -4,7 +4,7 @@
 
 /// @file
 /// Sizes of models: a small one for experiments, and published ones (Touvron et al., "Llama 2", 2023; Grattafiori et
-/// al., "The Llama 3 herd of models", 2024; the config.json of Llama 3.2, Qwen 2.5 and 3, Gemma 2 and 3). The context
+/// al., "The Llama 3 herd of models", 2024; the config.json of Llama 3.2, Qwen 2.5 and 3, Gemma 2 and 3, Mixtral). The context
 /// is that of most of their training, for Qwen 4096 tokens.
 
 #include <array>
@@ -85,6 +85,21 @@ constexpr sw::LlamaConfig qwen3(sw::Index features, sw::Index layers, sw::Index 
                              .tied = tied});
 }
 
+/// Qwen3-30B-A3B.
+constexpr sw::LlamaConfig qwen3_moe() {
+  sw::LlamaConfig config = of_family("qwen3_moe", {.vocabulary = 151936,
+                                                   .features = 2048,
+                                                   .layers = 48,
+                                                   .heads = 32,
+                                                   .kv_heads = 4,
+                                                   .hidden = 6144,
+                                                   .context = 4096,
+                                                   .theta = 1000000});
+  config.head_dim = 128;
+  config.experts->routing.normalized = true;
+  return config;
+}
+
 inline constexpr std::array llama_presets{
     LlamaPreset{"small",
                 {.vocabulary = 256,
@@ -113,6 +128,15 @@ inline constexpr std::array llama_presets{
     LlamaPreset{"qwen3-0.6b", qwen3(1024, 28, 16, 3072, true)},
     LlamaPreset{"qwen3-4b", qwen3(2560, 36, 32, 9728, true)},
     LlamaPreset{"qwen3-32b", qwen3(5120, 64, 64, 25600, false)},
+    LlamaPreset{"mixtral-8x7b", of_family("mixtral", {.vocabulary = 32000,
+                                                      .features = 4096,
+                                                      .layers = 32,
+                                                      .heads = 32,
+                                                      .kv_heads = 8,
+                                                      .hidden = 14336,
+                                                      .context = 4096,
+                                                      .theta = 1000000})},
+    LlamaPreset{"qwen3-30b-a3b", qwen3_moe()},
     LlamaPreset{"gemma2-2b", of_family("gemma2", {.vocabulary = 256000,
                                                   .features = 2304,
                                                   .layers = 26,

@@ -38,12 +38,12 @@ void check_countable(const StepJob& job) {
   const auto real = [](sw::Index n) { return static_cast<double>(n); };
   const double width = real(model.heads) * real(model.head_size());
   const double widest = std::max({real(model.vocabulary), real(model.features), real(model.hidden), width});
-  const double weights = real(model.layers) * real(model.features) * (4 * width + 3 * real(model.hidden)) +
-                         2 * real(model.vocabulary) * real(model.features);
+  const double weights = real(model.parameters());
   const double tokens = real(job.batch) * real(model.context);
   const double groups = real(job.sizes[1]) * job.sizes[2],
                split = real(job.sizes[3]) * job.sizes[4] * job.sizes[5];
-  const double per_token = 8 * weights + 16 * real(model.layers) * width * real(model.context);
+  const double per_token =
+      8 * real(model.active_parameters()) + 16 * real(model.layers) * width * real(model.context);
   const double flops = std::ceil(real(job.batch) / groups) * real(model.context) * per_token / split;
   const double most = std::ldexp(1, 60);  // uneven blocks are less than twice the even ones
   if (flops > most || tokens * widest > most || weights * 32 > most) {
@@ -138,8 +138,12 @@ void print_job(const StepJob& job) {
   std::printf("a %s of %td layers, %td features, %td heads, %td key/value heads, %td hidden, %td tokens%s\n",
               family_name(model).c_str(), model.layers, model.features, model.heads, model.kv_heads,
               model.hidden, model.vocabulary, model.tied ? ", tied head" : "");
-  std::printf("%.2f billion parameters in %s\n", static_cast<double>(model.parameters()) * 1e-9,
+  std::printf("%.2f billion parameters in %s", static_cast<double>(model.parameters()) * 1e-9,
               job.bf16 ? "bfloat16, with masters in float" : "float");
+  if (const auto& experts = model.experts) {
+    std::printf("a token uses %td of %td experts in a layer, and %.2f billion parameters\n",
+                experts->routing.k, experts->experts, static_cast<double>(model.active_parameters()) * 1e-9);
+  }
   std::printf("%s: %d ranks; %s over dp%s, %s parallel%s\n", sizes_text(job.sizes).c_str(), ranks(job),
               zero[job.zero_level], job.sizes[3] > 1 ? " and cp" : "",
               job.sequence_parallel ? "sequence" : "tensor", unusual_in(job).c_str());
@@ -290,6 +294,8 @@ void print_json(const StepJob& job, const std::vector<RankPlan>& plans, const sw
                    {"head_dim", model.head_size()},
                    {"hidden", model.hidden},
                    {"tied", model.tied},
+                   {"active_parameters", model.active_parameters()},
+                   {"experts", model.experts ? model.experts->experts : 0},
                    {"element", job.bf16 ? "bfloat16" : "float32"}};
   json["mesh"] = by_axis(job.sizes);
   json["ranks_per_host"] = job.ranks_per_host;

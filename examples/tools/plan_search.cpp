@@ -119,8 +119,13 @@ sw::Index least_bytes(const JobOptions& options) {
   };
   // With --zero 1, gradients of one micro-batch are sharded as soon as they are reduced.
   const double each = bytes(element, 3) + bytes(element + state + (job.bf16 ? 4 : 0), 1);
-  return static_cast<sw::Index>(each * static_cast<double>(job.model.parameters()) /
-                                (options.pp * options.tp));
+  sw::LlamaConfig without_experts = job.model;
+  without_experts.dense_layers = job.model.experts ? job.model.layers : 0;
+  without_experts.hidden = job.model.experts ? 0 : job.model.hidden;
+  const auto others = static_cast<double>(without_experts.parameters()),
+             experts = static_cast<double>(job.model.parameters()) - others;
+  const double of_expert = (2 * element + state + (job.bf16 ? 4 : 0)) / static_cast<double>(*options.dp);
+  return static_cast<sw::Index>((each * others + of_expert * experts) / (options.pp * options.tp));
 }
 
 /// Finds the fewest micro-batches with which the plan fits.

@@ -140,6 +140,7 @@ nlohmann::ordered_json description(const TrainOptions& options, const Job& mesh)
             {"heads", model.heads},
             {"kv_heads", model.kv_heads},
             {"hidden", model.hidden},
+            {"experts", model.experts ? model.experts->experts : 0},
             {"tied", model.tied}}},
           {"context", model.context},
           {"batch", job.batch},

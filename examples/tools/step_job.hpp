@@ -64,6 +64,7 @@ constexpr sw::LlamaConfig model_of(const StepJob& job) {
   sw::LlamaConfig model = job.model;
   if (job.own_context > 0) model.context = job.own_context;
   model.lora = {job.lora_rank, 2 * job.lora_rank};
+  model.micro_batches = job.micro_batches;
   return model;
 }
 
@@ -96,9 +97,10 @@ inline sw::PipelineSchedule schedule_of(const StepJob& job) {
 }
 
 /// The plans in sets, each compiled in its own translation unit: parameters and gradients replicated along dp, sharded
-/// along dp, with adapters, and with other styles of the table of tokens.
-enum class PlanSet : std::uint8_t { zero_0_1, zero_2_3, adapted, embedding };
+/// along dp, with adapters, with experts, and with other styles of the table of tokens.
+enum class PlanSet : std::uint8_t { zero_0_1, zero_2_3, adapted, experts, embedding };
 constexpr PlanSet set_of(const StepJob& job) {
+  if (job.model.experts) return PlanSet::experts;
   if (job.lora_rank > 0) return PlanSet::adapted;
   if (job.embedding != EmbeddingStyle::vocabulary) return PlanSet::embedding;
   return job.zero_level > 1 ? PlanSet::zero_2_3 : PlanSet::zero_0_1;
@@ -121,6 +123,13 @@ inline void check_combination(const StepJob& job) {
                                 std::to_string(job.sizes[1] * job.micro_batches));
   }
   const bool plain = job.zero_level == 0 && !job.sequence_parallel;
+  if (job.model.experts) {
+    const char* option = nullptr;
+    if (job.lora_rank > 0) option = "--lora-rank does";
+    if (job.embedding != EmbeddingStyle::vocabulary) option = "--embedding other than vocabulary does";
+    if (job.zero_level > 1) option = "--zero 2 and 3 do";
+    if (option) throw std::invalid_argument(std::string(option) + " not go with a model that has experts");
+  }
   if (job.embedding != EmbeddingStyle::vocabulary) {
     const std::string option =
         std::string("--embedding ") + embedding_names[static_cast<std::size_t>(job.embedding)];

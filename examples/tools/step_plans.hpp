@@ -28,6 +28,11 @@ struct PlansOf<PlanSet::adapted> {
       std::tuple<AdaptedPlan<0, false>, AdaptedPlan<0, true>, AdaptedPlan<1, false>, AdaptedPlan<1, true>>;
 };
 template <>
+struct PlansOf<PlanSet::experts> {
+  using Types =
+      std::tuple<ExpertPlan<0, false>, ExpertPlan<0, true>, ExpertPlan<1, false>, ExpertPlan<1, true>>;
+};
+template <>
 struct PlansOf<PlanSet::embedding> {
   using Types = std::tuple<EmbeddingPlan<true>, EmbeddingPlan<false>>;
 };

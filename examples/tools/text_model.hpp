@@ -16,7 +16,7 @@ namespace tools {
 
 class TextModel {
  public:
-  using Part = sw::Llama<Mesh, sw::LlamaTensorParallel<Split>>;
+  using Part = sw::Llama<Mesh, sw::LlamaExpertParallel<sw::LlamaTensorParallel<Split>, Split>>;
 
   TextModel(const Job& job, const sw::LlamaConfig& config)
       : pipeline_(job, sw::gpipe(job.size<sw::pp>(), 1)),

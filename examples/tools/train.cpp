@@ -111,8 +111,8 @@ void add_run_options(CLI::App& app, TrainOptions& options) {
 void add_from(CLI::App& app, TrainOptions& options) {
   auto* from =
       app.add_option("--from", options.from, "start from the model in this folder, in Hugging Face's format");
-  for (const char* name :
-       {"--model", "--config", "--layers", "--features", "--heads", "--kv-heads", "--hidden", "--tied"}) {
+  for (const char* name : {"--model", "--config", "--layers", "--features", "--heads", "--kv-heads",
+                           "--hidden", "--experts", "--experts-per-token", "--tied"}) {
     from->excludes(app.get_option(name));
   }
 }

@@ -29,6 +29,8 @@ std::unique_ptr<TrainedModel> make_trained_model(const Job& mesh, const StepJob&
         return make_trained_model<T, PlanSet::zero_0_1>(mesh, job, settings);
       case PlanSet::zero_2_3:
         return make_trained_model<T, PlanSet::zero_2_3>(mesh, job, settings);
+      case PlanSet::experts:
+        return make_trained_model<T, PlanSet::experts>(mesh, job, settings);
       case PlanSet::adapted:
         return make_trained_model<T, PlanSet::adapted>(mesh, job, settings);
       default:
