@@ -130,4 +130,53 @@ TEST_CASE("dropout keeps the mean, and backward drops the same elements") {
   kernel::dropout(0, 0.5, seed, 0, x.data(), y.data());
 }
 
+TEST_CASE("stochastic rounding goes to a neighbour, and keeps the mean") {
+  constexpr Index n = 1 << 16;
+  const auto rounded = [](float value, float second) {
+    const std::vector<float> x(at(n), value), x2(at(n), second);
+    std::vector<Eigen::bfloat16> y(at(n)), y2(at(n)), alone(at(n)), pieces(at(n));
+    kernel::round_stochastically(n, seed, far, x.data(), y.data(), x2.data(), y2.data());
+    kernel::round_stochastically(n, seed, far, x.data(), alone.data());
+    kernel::round_stochastically(777, seed, far, x.data(), pieces.data());
+    kernel::round_stochastically(n - 777, seed, far + 777, x.data() + 777, pieces.data() + 777);
+    const auto same = [](const auto& a, const auto& b) {
+      return std::equal(a.begin(), a.end(), b.begin(), [](auto p, auto q) { return p.value == q.value; });
+    };
+    CHECK(same(y, alone));
+    CHECK(same(y, pieces));
+    y.insert(y.end(), y2.begin(), y2.end());
+    return y;
+  };
+  // A tenth, a half, and nearly all of the way from one neighbour to the next; a denormal, and a negative number.
+  for (const double part : {0.1, 0.5, 0.999}) {
+    for (const double low : {1., 1.9921875, 0x1p-20, 0x1p-130, -3., 1e30}) {
+      const double below = kernel::widen(kernel::narrow<Eigen::bfloat16>(static_cast<float>(low)));
+      const auto next =
+          static_cast<std::uint16_t>(kernel::narrow<Eigen::bfloat16>(static_cast<float>(low)).value + 1);
+      const double above = kernel::widen(Eigen::bfloat16(Eigen::bfloat16_impl::raw_uint16_to_bfloat16(next)));
+      const auto x = static_cast<float>(below + part * (above - below));
+      const auto y = rounded(x, -x);
+      const double exact = (static_cast<double>(x) - below) / (above - below);
+      for (int half = 0; half < 2; ++half) {  // the second is the negative number
+        Index ups = 0, others = 0;
+        for (Index i = 0; i < n; ++i) {
+          const double value = (half == 0 ? 1 : -1) * static_cast<double>(kernel::widen(y[at(half * n + i)]));
+          ups += value == above ? 1 : 0;
+          others += value != above && value != below ? 1 : 0;
+        }
+        CHECK(others == 0);
+        CHECK(std::abs(static_cast<double>(ups) - exact * n) <= 5 * std::sqrt(exact * (1 - exact) * n));
+      }
+    }
+  }
+  constexpr float infinity = std::numeric_limits<float>::infinity();
+  const auto y = rounded(infinity, std::numeric_limits<float>::quiet_NaN()), exact = rounded(0.f, -1.5f);
+  for (Index i = 0; i < n; ++i) {
+    CHECK(kernel::widen(y[at(i)]) == infinity);
+    CHECK(std::isnan(kernel::widen(y[at(n + i)])));
+    CHECK(exact[at(i)].value == 0);
+    CHECK(kernel::widen(exact[at(n + i)]) == -1.5f);
+  }
+}
+
 }  // namespace

@@ -97,6 +97,13 @@ static_assert(state_of(plan<2>()) == 2 * 4 * half && state_of(plan<3>()) == 2 * 
 static_assert(state_of(plan<0, Eigen::bfloat16>()) == 3 * 4 * all);
 static_assert(state_of(plan<3, Eigen::bfloat16>()) == 3 * 4 * half);
 static_assert(state_of(plan<3, Eigen::bfloat16>(AdamWUpdate{.master_weights = false})) == 2 * 4 * half);
+// In bfloat16, blocks of state have half the bytes; master copies do not.
+static_assert(state_of(plan<0>(AdamWUpdate{.state = StateType::bf16})) == 2 * 2 * all);
+static_assert(state_of(plan<3>(AdamWUpdate{.state = StateType::bf16})) == 2 * 2 * half);
+static_assert(state_of(plan<1, Eigen::bfloat16>(AdamWUpdate{.state = StateType::bf16})) ==
+              (4 + 2 * 2) * half);
+static_assert(state_of(plan<1, float, SGD>(SgdUpdate{.momentum = 0.9, .state = StateType::bf16})) ==
+              2 * half);
 // SGD has a velocity if it has momentum.
 static_assert(state_of(plan<1, float, SGD>(SgdUpdate{})) == 0);
 static_assert(state_of(plan<1, Eigen::bfloat16, SGD>(SgdUpdate{})) == 4 * half);

@@ -5,14 +5,14 @@
 /// @file
 /// Random words as functions of a seed and a number: Philox4x32-10 (Salmon, Moraes, Dror and Shaw, "Parallel random
 /// numbers: as easy as 1, 2, 3", SC 2011), with the key `seed` and the counter (block, stream). Uniform numbers,
-/// normal numbers and dropout masks use different streams.
+/// normal numbers, dropout masks and stochastic rounding use different streams.
 
 #include <array>
 #include <cstdint>
 
 namespace shardwise::kernel {
 
-enum class RandomStream : std::uint32_t { uniform, normal, dropout };
+enum class RandomStream : std::uint32_t { uniform, normal, dropout, rounding };
 
 /// Ten rounds of Philox on a counter of four words with a key of two.
 [[gnu::always_inline]] constexpr inline std::array<std::uint32_t, 4> philox(

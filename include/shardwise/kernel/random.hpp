@@ -120,4 +120,27 @@ void dropout(Index n, double p, std::uint64_t seed, std::uint64_t first_index, c
 }
 SHARDWISE_COMPILE_EACH(dropout)
 
+/// x in `bfloat16`: rounded away from 0 with the probability that makes x the mean, by 16 random bits.
+[[gnu::always_inline]] inline Eigen::bfloat16 round_stochastically(float x, std::uint32_t random) {
+  const std::uint32_t rounded = (std::bit_cast<std::uint32_t>(x) + (random & 0xffffu)) >> 16;
+  return Eigen::bfloat16_impl::raw_uint16_to_bfloat16(
+      static_cast<std::uint16_t>(std::isnan(x) ? 0x7fc0u : rounded));
+}
+/// y[j] = x[j], stochastically rounded by half of the word of index first_index + j; and unless x2 is null,
+/// y2[j] = x2[j], by the other half.
+template <class C>
+void round_stochastically(Index n, std::uint64_t seed, std::uint64_t first_index, const C* x,
+                          Eigen::bfloat16* y, const C* x2 = nullptr, Eigen::bfloat16* y2 = nullptr) {
+  const auto put = [=](Index done, Index count, const std::uint32_t* words) {
+    const auto round = [=](const C* from, Eigen::bfloat16* to, int shift) {
+      SHARDWISE_INDEPENDENT
+      for (Index j = 0; j < count; ++j)
+        to[done + j] = round_stochastically(static_cast<float>(from[done + j]), words[j] >> shift);
+    };
+    round(x, y, 0);
+    if (x2) round(x2, y2, 16);
+  };
+  detail::random_words(n, seed, RandomStream::rounding, first_index, put);
+}
+
 }  // namespace shardwise::kernel

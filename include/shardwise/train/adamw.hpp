@@ -19,8 +19,10 @@ struct AdamWUpdate {
   double beta2 = 0.999;
   double epsilon = 1e-8;
   double weight_decay = 0.01;
-  bool master_weights = true;  ///< keep a float copy of bfloat16 parameters, and update that
-  bool may_be_unused = false;  ///< the first step accepts parameters without a gradient
+  bool master_weights = true;            ///< keep a float copy of bfloat16 parameters, and update that
+  bool may_be_unused = false;            ///< the first step accepts parameters without a gradient
+  StateType state = StateType::compute;  ///< of both moments; bf16: half the bytes, stochastically rounded
+  std::uint64_t seed = 0;                ///< of this rounding
 
   /// Returns the settings. Throws `std::invalid_argument` unless rate, epsilon and weight_decay are at least 0, and
   /// the betas in [0, 1).
@@ -36,16 +38,17 @@ struct AdamWUpdate {
   constexpr void each_setting(auto&& f) const {
     f("rate", rate), f("beta1", beta1), f("beta2", beta2), f("epsilon", epsilon);
     f("weight_decay", weight_decay), f("master_weights", master_weights);
-    f("may_be_unused", may_be_unused);
+    f("may_be_unused", may_be_unused), f("state", static_cast<double>(state));
+    f("seed", static_cast<double>(seed));
   }
   constexpr int flops() const { return 14; }
   constexpr int state_blocks() const { return 2; }
 
   template <class T>
   void apply(Index count, const kernel::Updated<T>& parameter, const T* gradient,
-             const OptimizerState& state) const {
+             const StateElements<kernel::compute_t<T>>& elements) const {
     using C = kernel::compute_t<T>;
-    const auto n = static_cast<double>(state.steps);
+    const auto n = static_cast<double>(elements.steps);
     kernel::AdamFactors<C> factors{
         .rate = static_cast<C>(rate),
         .beta1 = static_cast<C>(beta1),
@@ -55,8 +58,7 @@ struct AdamWUpdate {
         .correction1 = static_cast<C>(1 - std::pow(beta1, n)),
         .correction2 = static_cast<C>(std::sqrt(1 - std::pow(beta2, n))),
     };
-    kernel::adamw_update(count, parameter, gradient, static_cast<C*>(state.first->data),
-                         static_cast<C*>(state.second->data), factors);
+    kernel::adamw_update(count, parameter, gradient, elements.first, elements.second, factors);
   }
 };
 

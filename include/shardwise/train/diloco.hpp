@@ -41,6 +41,8 @@ class DiLoCo {
     if (settings.inner_steps < 1)
       detail::fail({"DiLoCo: inner_steps is ", settings.inner_steps, ", which must be 1 or more"});
     settings.outer.checked();
+    if (settings.outer.state != StateType::compute)
+      throw std::invalid_argument("DiLoCo: outer.state is bf16, but the outer momentum has the compute type");
   }
 
   /// `inner.step(module)`; and after every `inner_steps` of these the outer step, which reduces one number for each
@@ -166,8 +168,9 @@ class DiLoCo {
   constexpr void update(Outer& outer, const Buffer& gradient, detail::Buckets& gathers) const {
     const auto change = [&](Index count, auto value, auto* parameter) {
       using C = std::remove_pointer_t<decltype(parameter)>;
-      settings_.outer.apply(count, kernel::Updated<C>{parameter}, static_cast<const C*>(gradient->data),
-                            outer.state);
+      settings_.outer.apply(
+          count, kernel::Updated<C>{parameter}, static_cast<const C*>(gradient->data),
+          StateElements<C>{outer.state.first ? static_cast<C*>(outer.state.first->data) : nullptr});
       for (Index i = 0; i < count; ++i) value.set(i, parameter[i]);
     };
     const detail::AnyTensor part = on_values(outer, outer.inner_master, settings_.outer.flops(), 5, change);

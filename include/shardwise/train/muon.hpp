@@ -48,9 +48,11 @@ struct MuonUpdate {
   /// Make several steps on one Gram matrix, that of the shorter side, where that is less work; and if all axes cut the
   /// longer side, let only Gram matrices travel, where that is less to receive. Updates differ by rounding errors.
   bool by_gram = false;
-  std::optional<AdamWUpdate> adamw{};  ///< then these settings count instead, with `rate`
-  bool master_weights = true;          ///< keep a float copy of bfloat16 parameters, and update that
-  bool may_be_unused = false;          ///< the first step accepts parameters without a gradient
+  std::optional<AdamWUpdate> adamw{};    ///< then these settings count instead, with `rate`
+  bool master_weights = true;            ///< keep a float copy of bfloat16 parameters, and update that
+  bool may_be_unused = false;            ///< the first step accepts parameters without a gradient
+  StateType state = StateType::compute;  ///< also with `adamw`; bf16: half the bytes, stochastically rounded
+  std::uint64_t seed = 0;                ///< of this rounding
 
   /// Returns the settings. Throws `std::invalid_argument` unless rate and weight_decay are at least 0, the momentum
   /// is in [0, 1), and epsilon in (0, 1].
@@ -73,6 +75,7 @@ struct MuonUpdate {
     f("epsilon", epsilon), f("steps", steps.count), f("scale", static_cast<double>(scale));
     f("row_dimensions", row_dimensions), f("by_gram", by_gram), f("adamw", adamw.has_value());
     f("master_weights", master_weights), f("may_be_unused", may_be_unused);
+    f("state", static_cast<double>(state)), f("seed", static_cast<double>(seed));
     for (const auto& [a, b, c] : steps.steps) f("steps.a", a), f("steps.b", b), f("steps.c", c);
     if (adamw) adamw->each_setting(f);
   }
@@ -81,11 +84,11 @@ struct MuonUpdate {
 
   template <class T>
   void apply(Index count, const kernel::Updated<T>& parameter, const T* gradient,
-             const OptimizerState& state) const {
+             const StateElements<kernel::compute_t<T>>& elements) const {
     if (adamw) {
       AdamWUpdate other = *adamw;
       other.rate = rate;
-      return other.apply(count, parameter, gradient, state);
+      return other.apply(count, parameter, gradient, elements);
     }
     using C = kernel::compute_t<T>;
     const C kept = static_cast<C>(1 - rate * weight_decay), step = static_cast<C>(rate);
@@ -110,9 +113,9 @@ struct MuonUpdate {
   }
   /// Writes the direction over the gradient.
   template <class T>
-  void change(Index count, T* gradient, const OptimizerState& state) const {
+  void change(Index count, T* gradient, const StateElements<kernel::compute_t<T>>& elements) const {
     using C = kernel::compute_t<T>;
-    C* const velocity = static_cast<C*>(state.first->data);
+    C* const velocity = elements.first;
     const C rest = static_cast<C>(1 - momentum), ahead = static_cast<C>(momentum);
     for (Index i = 0; i < count; ++i) {
       const C g = kernel::widen(gradient[i]);
@@ -218,6 +221,8 @@ inline auto with_adamw(const AdamWUpdate& settings = {}) {
     update.adamw = settings;
     update.master_weights = settings.master_weights;
     update.may_be_unused = settings.may_be_unused;
+    update.state = settings.state;
+    update.seed = settings.seed;
   };
 }
 

@@ -17,16 +17,10 @@
 /// ```
 
 #include <shardwise/kernel/update.hpp>
+#include <shardwise/train/optimizer_state.hpp>
 #include <shardwise/train/same_step.hpp>
 
 namespace shardwise {
-
-/// The state of one parameter: up to two blocks with the layout of its finished gradient, such as a velocity or
-/// Adam's two moments; and a master copy in the compute type, if that is wider than the stored one.
-struct OptimizerState {
-  Buffer first, second, master;
-  std::int64_t steps = 0;  ///< of this parameter: those in which it had a gradient
-};
 
 /// The properties by which a parameter's group is chosen.
 struct ParameterInfo {
@@ -50,9 +44,6 @@ constexpr void count_step(std::int64_t& steps) {  // no overflow: a checkpoint m
   ++steps;
 }
 
-/// The compute type for parameters of this type.
-constexpr DataType wide(DataType type) { return type == DataType::bf16 ? DataType::f32 : type; }
-
 /// Creates a block of `count` zeros, unless there is one.
 constexpr void make_zeros(Buffer& block, DataType type, const MeshView& mesh, Index count) {
   if (block) return;
@@ -69,7 +60,9 @@ constexpr void make_zeros(Buffer& block, DataType type, const MeshView& mesh, In
 /// A parameter without a gradient is left as it is, and so is its state; one that is frozen has none, and is in no
 /// group. Parameters in `bfloat16` have a master copy in `float`, unless `Update::master_weights` says no: it is what
 /// is updated, and the parameter is rounded from it. New values that other code has written, such as
-/// `load_weights`, are taken over.
+/// `load_weights`, are taken over. `Update::state` is the type of its blocks of state; random bits by which these are
+/// rounded depend on `Update::seed`, the parameter's name and number of steps, and the global index of the element,
+/// so results are the same on every mesh.
 template <class Update>
 class Optimizer {
  public:
@@ -165,7 +158,8 @@ class Optimizer {
   /// For checkpoints: calls `tensors(name, tensor)` for each state of the parameters of `module`, which is created
   /// if necessary, and `numbers(name, number)` for the counts of steps. Names are paths of parameters with
   /// ".first", ".second", ".master" or ".steps" appended, and "steps". Writing to the blocks and numbers changes
-  /// the state. Throws as `step` does, but does not compare ranks.
+  /// the state. Throws as `step` does, but does not compare ranks. State has its own type: a checkpoint of another
+  /// `Update::state` cannot be loaded.
   template <class Module, class Tensors, class Numbers>
   void for_each_state(Module& module, Tensors tensors, Numbers numbers) {
     know(module, detail::parameters_of(module));
@@ -175,17 +169,17 @@ class Optimizer {
           const detail::ParameterState& cell = *parameter.cell;
           const Update& update = update_of(owned);
           OptimizerState& state = owned.state;
-          auto give = [&](const char* name, Buffer& block) {
+          auto give = [&](const char* name, Buffer& block, StateType type) {
             detail::AnyTensor tensor = cell.stored.relaid(cell.layouts.finished);
-            tensor.type = detail::wide(cell.stored.type);
+            tensor.type = detail::stored_type(type, cell.stored.type);
             detail::make_zeros(block, tensor.type, tensor.mesh, tensor.local_elements());
             tensor.buffer = block;
             tensors(parameter.name + name, tensor);
           };
-          if (update.state_blocks() > 0) give(".first", state.first);
-          if (update.state_blocks() > 1) give(".second", state.second);
+          if (update.state_blocks() > 0) give(".first", state.first, update.state);
+          if (update.state_blocks() > 1) give(".second", state.second, update.state);
           if (detail::wide(cell.stored.type) != cell.stored.type && (update.master_weights || state.master))
-            give(".master", state.master);
+            give(".master", state.master, StateType::compute);
           numbers(parameter.name + ".steps", state.steps);
         });
   }
@@ -200,12 +194,15 @@ class Optimizer {
     Shared<detail::ParameterState> cell;  ///< keeps the parameter alive, so that its address stays unique
     int group = -1;
     bool again = false;  ///< the state is stored under an earlier name of the parameter
+    StateType type = StateType::compute;
+    std::uint64_t number = 0;  ///< of the parameter's name, for random bits
     OptimizerState state;
   };
 
   /// Stores the list of parameters and chooses their groups; on later calls checks that the list is the same.
   template <class Module>
   constexpr void know(Module& module, const detail::ParameterList& cells) {
+    const bool first = states_.empty();
     if (learn(cells, DividedModule<Module>)) {
       try {
         choose_groups(detail::named_parameters_of(module), DividedModule<Module>);
@@ -213,6 +210,15 @@ class Optimizer {
         states_.clear();
         throw;
       }
+    }
+    for (OwnedState& owned : states_) {
+      const StateType type = update_of(owned).state;
+      if (!first && owned.type != type) {
+        throw std::logic_error(
+            "the type of an optimizer's state is chosen before its first step, and before it is added to a "
+            "checkpoint");
+      }
+      owned.type = type;
     }
   }
   [[gnu::noinline]] constexpr bool learn(const detail::ParameterList& cells, bool divided) {
@@ -233,7 +239,7 @@ class Optimizer {
       state->again = std::exchange(cell->seen, true);
       ++state;
     }
-    return !groups_.empty();
+    return !groups_.empty() || (update_.state != StateType::compute && !std::is_constant_evaluated());
   }
   /// With a divided model, a group may be empty here, because its parameters may be on other ranks.
   [[gnu::noinline]] void choose_groups(const std::vector<detail::NamedParameter>& parameters, bool divided) {
@@ -241,6 +247,7 @@ class Optimizer {
     for_each_once(parameters, [&](const detail::NamedParameter& parameter, OwnedState& owned) {
       const auto& stored = parameter.cell->stored;
       const ParameterInfo info{parameter.name, stored.rank, elements(stored.shape)};
+      owned.number = derived_seed(0, parameter.name);
       std::size_t group = 0;
       while (group < groups_.size() && !groups_[group].chosen(info)) ++group;
       if (group == groups_.size()) return;
@@ -298,11 +305,15 @@ class Optimizer {
           cells[i]->stored.with(cells[i]->layouts.finished, cells[i]->finished.take());
       detail::make_own(gradient, MemoryUse::gradient);
       const Index count = gradient.local_elements();
-      Buffer& state = states_[i].state.first;
-      detail::make_zeros(state, detail::wide(gradient.type), gradient.mesh, count);
+      OptimizerState& state = states_[i].state;
+      detail::make_zeros(state.first, detail::stored_type(update.state, gradient.type), gradient.mesh, count);
       if (!gradient.mesh.dry()) {
         detail::with_floating(gradient.type, [&]<class T>(T) {
-          update.change(count, static_cast<T*>(gradient.buffer->data), states_[i].state);
+          detail::with_state<kernel::compute_t<T>>(
+              gradient, state, update.state, seed_of(states_[i]),
+              [&](Index first, Index part, const auto& elements) {
+                update.change(part, static_cast<T*>(gradient.buffer->data) + first, elements);
+              });
         });
       }
       changed.push_back(cells[i]);
@@ -321,10 +332,10 @@ class Optimizer {
     PhaseScope phase(mesh.recorder(), Phase::optimizer);
     const Buffer gradient = cell.finished.take();
     const detail::AnyTensor& stored = cell.writable();
-    if (!cell.layouts.updated_in_parts) return update(owned, mesh, stored.type, gradient, stored.buffer);
+    if (!cell.layouts.updated_in_parts) return update(owned, stored.relaid(cell.layouts.finished), gradient);
     const Layout part = cut_like(stored.layout, cell.layouts.finished);
     const detail::AnyTensor own = detail::changed_locally(stored, part, MemoryUse::gathered);
-    update(owned, mesh, stored.type, gradient, own.buffer);
+    update(owned, stored.with(cell.layouts.finished, own.buffer), gradient);
     if (gathers_->goes_alone(stored, stored.type)) gathers_->start();  // start in the order of use
     cell.carrier = &*gathers_;
     const auto arrived = [whole = Shared<detail::ParameterState>::to(cell)](detail::AnyTensor&&) {
@@ -335,25 +346,36 @@ class Optimizer {
     if (!moves) cell.carrier = nullptr;
   }
 
+  /// Of the random bits by which the state is rounded in this step.
+  constexpr std::uint64_t seed_of(const OwnedState& owned) const {
+    return derived_seed(update_of(owned).seed ^ owned.number, "") +
+           static_cast<std::uint64_t>(owned.state.steps);
+  }
   /// Updates the part of a parameter that matches the gradient.
-  constexpr void update(OwnedState& owned, const MeshView& mesh, DataType type, const Buffer& gradient,
-                        const Buffer& parameter) const {
+  constexpr void update(OwnedState& owned, const detail::AnyTensor& parameter, const Buffer& gradient) const {
     const Update& update = update_of(owned);
+    const MeshView& mesh = parameter.mesh;
+    const DataType type = parameter.type, stored = detail::stored_type(update.state, type);
     const Index count = gradient->bytes / size_of(type);
     OptimizerState& state = owned.state;
     detail::count_step(state.steps);
-    if (update.state_blocks() > 0) detail::make_zeros(state.first, detail::wide(type), mesh, count);
-    if (update.state_blocks() > 1) detail::make_zeros(state.second, detail::wide(type), mesh, count);
+    if (update.state_blocks() > 0) detail::make_zeros(state.first, stored, mesh, count);
+    if (update.state_blocks() > 1) detail::make_zeros(state.second, stored, mesh, count);
     // It reads and writes the parameter and its state, and reads the gradient.
     const bool keeps_master = detail::wide(type) != type && update.master_weights;
-    const Index wide = size_of(detail::wide(type)) * (update.state_blocks() + (keeps_master ? 1 : 0));
-    detail::count_work(mesh, update.flops() * count, (3 * size_of(type) + 2 * wide) * count, "update");
+    const Index kept =
+        size_of(stored) * update.state_blocks() + (keeps_master ? size_of(detail::wide(type)) : 0);
+    detail::count_work(mesh, update.flops() * count, (3 * size_of(type) + 2 * kept) * count, "update");
     if (keeps_master) detail::make_zeros(state.master, detail::wide(type), mesh, count);
     if (!gradient->data) return;
     detail::with_floating(type, [&]<class T>(T) {
-      auto* master = state.master ? static_cast<kernel::compute_t<T>*>(state.master->data) : nullptr;
-      const kernel::Updated<T> values{static_cast<T*>(parameter->data), master};
-      update.apply(count, values, static_cast<const T*>(gradient->data), state);
+      using C = kernel::compute_t<T>;
+      const auto change = [&](Index first, Index part, const StateElements<C>& elements) {
+        C* const master = state.master ? static_cast<C*>(state.master->data) + first : nullptr;
+        const kernel::Updated<T> values{static_cast<T*>(parameter.buffer->data) + first, master};
+        update.apply(part, values, static_cast<const T*>(gradient->data) + first, elements);
+      };
+      detail::with_state<C>(parameter, state, update.state, seed_of(owned), change);
     });
   }
 

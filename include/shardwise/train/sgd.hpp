@@ -25,8 +25,10 @@ struct SgdUpdate {
   double momentum = 0;
   double weight_decay = 0;
   bool nesterov = false;
-  bool master_weights = true;  ///< keep a float copy of bfloat16 parameters, and update that
-  bool may_be_unused = false;  ///< the first step accepts parameters without a gradient
+  bool master_weights = true;            ///< keep a float copy of bfloat16 parameters, and update that
+  bool may_be_unused = false;            ///< the first step accepts parameters without a gradient
+  StateType state = StateType::compute;  ///< of the velocity; bf16: half the bytes, stochastically rounded
+  std::uint64_t seed = 0;                ///< of this rounding
 
   /// Returns the settings. Throws `std::invalid_argument` unless the numbers are at least 0, and the momentum above
   /// 0 if `nesterov`.
@@ -41,7 +43,8 @@ struct SgdUpdate {
   constexpr void each_setting(auto&& f) const {
     f("rate", rate), f("momentum", momentum), f("weight_decay", weight_decay);
     f("nesterov", nesterov), f("master_weights", master_weights);
-    f("may_be_unused", may_be_unused);
+    f("may_be_unused", may_be_unused), f("state", static_cast<double>(state));
+    f("seed", static_cast<double>(seed));
   }
   constexpr int flops() const {
     return 2 + (momentum != 0 ? 2 : 0) + (weight_decay != 0 ? 2 : 0) + (nesterov ? 2 : 0);
@@ -50,9 +53,9 @@ struct SgdUpdate {
 
   template <class T>
   void apply(Index count, const kernel::Updated<T>& parameter, const T* gradient,
-             const OptimizerState& state) const {
+             const StateElements<kernel::compute_t<T>>& elements) const {
     using C = kernel::compute_t<T>;
-    C* velocity = state_blocks() > 0 ? static_cast<C*>(state.first->data) : nullptr;
+    C* velocity = state_blocks() > 0 ? elements.first : nullptr;
     const kernel::SgdFactors<C> factors{.rate = static_cast<C>(rate),
                                         .momentum = static_cast<C>(momentum),
                                         .decay = static_cast<C>(weight_decay),

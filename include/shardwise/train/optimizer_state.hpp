@@ -1,0 +1,81 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// The state of optimizers, such as a velocity or Adam's two moments, and its type. Updates compute with the compute
+/// type; state in another type is converted in pieces that stay in the cache.
+
+#include <shardwise/kernel/random.hpp>
+#include <shardwise/tensor/any_tensor.hpp>
+
+namespace shardwise {
+
+/// The type in which an optimizer stores its blocks of state. Master weights always have the compute type.
+enum class StateType : std::uint8_t {
+  compute,  ///< that in which updates compute: float, or double for parameters in double
+  bf16,  ///< bfloat16, stochastically rounded: a moment changes by too little in a step to be rounded to nearest
+};
+
+/// The state of one parameter: up to two blocks with the layout of its finished gradient; and a master copy in the
+/// compute type, if that is wider than the stored one.
+struct OptimizerState {
+  Buffer first, second, master;
+  std::int64_t steps = 0;  ///< of this parameter: those in which it had a gradient
+};
+
+/// Elements of the blocks of state, for an update; null if the optimizer does not keep the block.
+template <class C>
+struct StateElements {
+  C* first = nullptr;
+  C* second = nullptr;
+  std::int64_t steps = 0;
+};
+
+namespace detail {
+
+/// The compute type for parameters of this type.
+constexpr DataType wide(DataType type) { return type == DataType::bf16 ? DataType::f32 : type; }
+/// The type of blocks of state for parameters of type `parameter`.
+constexpr DataType stored_type(StateType type, DataType parameter) {
+  return type == StateType::bf16 ? DataType::bf16 : wide(parameter);
+}
+
+/// Calls f(first, count, elements), which may change the elements of the state in the compute type `C`, for all `count`
+/// local elements from `first` on of a parameter or gradient that lies as `part`. `seed`: of this parameter, and step.
+template <class C, class F>
+void with_state(const AnyTensor& part, const OptimizerState& state, StateType type, std::uint64_t seed, F f) {
+  const auto block = [](const Buffer& buffer) { return buffer ? buffer->data : nullptr; };
+  if (type == StateType::compute) {
+    return f(Index{0}, part.local_elements(),
+             StateElements<C>{static_cast<C*>(block(state.first)), static_cast<C*>(block(state.second)),
+                              state.steps});
+  }
+  using Stored = Eigen::bfloat16;
+  constexpr Index most = 2048;
+  struct WideState;
+  C* const wide = kernel::scratch<WideState, C>(2 * most);
+  const auto widened = [](Index count, const Stored* from, C* to) {
+    if (!from) return static_cast<C*>(nullptr);
+    for (Index i = 0; i < count; ++i) to[i] = kernel::widen(from[i]);
+    return to;
+  };
+  for_each_run(view_of(part), [&](Index local, Index global, Index run) {
+    for (Index done = 0; done < run; done += most) {
+      const Index first = local + done, count = std::min(most, run - done);
+      const auto at = [&](const Buffer& buffer) {
+        return buffer ? static_cast<Stored*>(buffer->data) + first : nullptr;
+      };
+      const StateElements<C> elements{widened(count, at(state.first), wide),
+                                      widened(count, at(state.second), wide + most), state.steps};
+      f(first, count, elements);
+      if (!elements.first) continue;
+      kernel::round_stochastically(count, seed, static_cast<std::uint64_t>(global + done), elements.first,
+                                   at(state.first), elements.second, at(state.second));
+    }
+  });
+}
+
+}  // namespace detail
+
+}  // namespace shardwise
