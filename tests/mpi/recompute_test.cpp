@@ -513,6 +513,7 @@ struct LlamaStep {
   Index depth;
   bool again;
   Bits* found;
+  std::optional<Index> first = {};
 
   template <class MeshType>
   void operator()(const MeshType& mesh) const {
@@ -521,6 +522,7 @@ struct LlamaStep {
     Llama<MeshType, PlanType> model(mesh, config);
     CHECK_FALSE(model.recompute_layers);
     model.recompute_layers = again;
+    if (first) model.recompute_first = *first;
     initialize(model, 3);
     const auto ids = llama_ids(mesh);
     Tape tape;
@@ -539,7 +541,7 @@ std::string each_way(Index forward, Index backward) {
 
 template <class PlanType>
 void check_llama(const LlamaMesh& mesh, bool sequence_parallel) {
-  Bits kept_bits, again_bits, deeper_bits;
+  Bits kept_bits, again_bits, deeper_bits, deeper_again_bits;
   const Index depth = llama_config.layers;
   const auto kept = agreed_plan(mesh, LlamaStep<PlanType>{depth, false, &kept_bits});
   const auto again = agreed_plan(mesh, LlamaStep<PlanType>{depth, true, &again_bits});
@@ -565,7 +567,7 @@ void check_llama(const LlamaMesh& mesh, bool sequence_parallel) {
 
   // One layer more: one x more, and in the backward pass its forward pass.
   const auto deeper_kept = agreed_plan(mesh, LlamaStep<PlanType>{depth + 1, false, &deeper_bits});
-  const auto deeper = agreed_plan(mesh, LlamaStep<PlanType>{depth + 1, true, &deeper_bits});
+  const auto deeper = agreed_plan(mesh, LlamaStep<PlanType>{depth + 1, true, &deeper_again_bits});
   using Tokens = typename Llama<LlamaMesh, PlanType>::Tokens;
   using X = decltype(enter(std::declval<const Tokens&>()(std::declval<Ids<LlamaMesh>>())));
   const X x(mesh, {batch, length, llama_config.features});
@@ -574,6 +576,18 @@ void check_llama(const LlamaMesh& mesh, bool sequence_parallel) {
   const auto layer_flops = deeper_kept.flops(Phase::forward) - kept.flops(Phase::forward);
   CHECK(again.flops(Phase::forward) == kept.flops(Phase::forward));
   CHECK(again.flops(Phase::backward) == kept.flops(Phase::backward) + depth * layer_flops);
+
+  // Of the first layers only: each one more computes its forward pass again, and needs no more memory.
+  auto before = deeper_kept;
+  for (Index first = 0; first <= depth + 1; ++first) {
+    Bits bits;
+    const auto some = agreed_plan(mesh, LlamaStep<PlanType>{depth + 1, true, &bits, first});
+    CHECK(bits == deeper_bits);
+    CHECK(some.flops(Phase::backward) == deeper_kept.flops(Phase::backward) + first * layer_flops);
+    CHECK(some.peak_activation_bytes() <= before.peak_activation_bytes());
+    before = some;
+  }
+  CHECK(before.peak_activation_bytes() == deeper.peak_activation_bytes());
 }
 
 TEST_CASE("Llama: every bit as without, the collectives of one more forward pass, one x kept a layer") {

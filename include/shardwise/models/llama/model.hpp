@@ -158,7 +158,8 @@ class Llama : public Module<Llama<MeshType, PlanType, T>> {
   /// `middle`: from there to the output of the last layer of this part, in the same layout, optionally with documents;
   constexpr auto middle(const auto& x, const Operand auto&... documents) const {
     return through_layers(x, [&](const auto& in, std::size_t i) {
-      if (recompute_layers) return recompute(layers[i], in, documents...);
+      if (recompute_layers && static_cast<Index>(i) < recompute_first)
+        return recompute(layers[i], in, documents...);
       return layers[i](in, documents...);
     });
   }
@@ -232,6 +233,9 @@ class Llama : public Module<Llama<MeshType, PlanType, T>> {
 
   /// Calls on a tape keep only the input of each layer, and recompute the layer in the backward pass.
   bool recompute_layers = false;
+  /// Of these, only the first so many of this part. The first ones, because their turn in the backward pass comes when
+  /// the activations of the others have been freed.
+  Index recompute_first = std::numeric_limits<Index>::max();
 
  private:
   static constexpr bool tieable =
