@@ -88,6 +88,9 @@ void add_job_options(CLI::App& app, JobOptions& options) {
   app.add_option("--optimizer", options.optimizer,
                  "adamw; or muon for the matrices of the layers, scaled so that --rate fits both")
       ->check(CLI::IsMember({"adamw", "muon"}));
+  app.add_option("--optimizer-state", options.optimizer_state,
+                 "type of the optimizer's moments; bf16 has half the bytes, and is rounded stochastically")
+      ->check(CLI::IsMember({"float", "bf16"}));
   app.add_flag("--recompute", job.recompute,
                "keep only the inputs of layers, and recompute their activations");
   app.add_flag("--bf16", job.bf16, "parameters and activations in bfloat16, with master weights in float");
@@ -146,6 +149,7 @@ StepJob job_of(const JobOptions& options, int any_dp) {
   job.sizes = job_sizes(options.pp, options.replicas, options.dp.value_or(any_dp), options.cp, options.tp,
                         model.kv_heads);
   job.muon = options.optimizer == "muon";
+  job.state = options.optimizer_state == "bf16" ? sw::StateType::bf16 : sw::StateType::compute;
   job.embedding = static_cast<EmbeddingStyle>(
       std::find(embedding_names.begin(), embedding_names.end(), options.embedding) - embedding_names.begin());
   job.batch = options.batch.value_or(options.replicas * options.dp.value_or(1) * job.micro_batches);

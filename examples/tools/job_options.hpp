@@ -31,7 +31,7 @@ struct JobOptions {
   sw::Index bucket_kib = 8 << 10;
   std::vector<std::string> communicate_as{};
   std::string embedding = embedding_names[0];
-  std::string optimizer = "adamw";
+  std::string optimizer = "adamw", optimizer_state = "float";
   StepJob job{};  ///< all other options
 };
 

@@ -307,6 +307,7 @@ void print_json(const StepJob& job, const std::vector<RankPlan>& plans, const sw
                   {"sequence_parallel", job.sequence_parallel},
                   {"recompute", job.recompute},
                   {"embedding", embedding_names[static_cast<std::size_t>(job.embedding)]},
+                  {"optimizer_state", job.state == sw::StateType::bf16 ? "bfloat16" : "float32"},
                   {"lora_rank", job.lora_rank},
                   {"local_steps", job.local_steps},
                   {"bucket_bytes", job.bucket_bytes},

@@ -113,7 +113,8 @@ Found estimate(const JobOptions& options, Prices& prices, sw::Index& of_model) {
 sw::Index least_bytes(const JobOptions& options) {
   const StepJob job = job_of(options, 1);
   if (job.lora_rank > 0) return 0;
-  const int level = job.zero_level, element = job.bf16 ? 2 : 4, state = job.muon ? 4 : 8;
+  const int level = job.zero_level, element = job.bf16 ? 2 : 4,
+            state = (job.muon ? 4 : 8) / (job.state == sw::StateType::bf16 ? 2 : 1);
   const auto bytes = [&](int each, int shards_from) {
     return static_cast<double>(each) / (level >= shards_from ? *options.dp * options.cp : 1);
   };

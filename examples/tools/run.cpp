@@ -153,6 +153,7 @@ nlohmann::ordered_json description(const TrainOptions& options, const Job& mesh)
           {"rate_schedule", sw::name_of(options.decay)},
           {"weight_decay", options.weight_decay},
           {"optimizer", job.muon ? "muon" : "adamw"},
+          {"optimizer_state", job.state == sw::StateType::bf16 ? "bfloat16" : "float32"},
           {"betas", options.betas},
           {"epsilon", options.epsilon},
           {"clip", options.max_norm},
@@ -174,8 +175,9 @@ std::string change(const char* name, const sw::Json& before, const sw::Json& now
 }
 
 std::string other_run(const sw::Json& before, const sw::Json& now) {
-  for (const char* name : {"text", "seed", "batch", "context", "pad", "packed", "long_documents", "held_out",
-                           "validation", "in_order", "optimizer", "local_steps", "replicas"}) {
+  for (const char* name :
+       {"text", "seed", "batch", "context", "pad", "packed", "long_documents", "held_out", "validation",
+        "in_order", "optimizer", "optimizer_state", "local_steps", "replicas"}) {
     const std::string other = change(name, before, now);
     if (!other.empty()) return "of another run: " + other;
   }
@@ -343,6 +345,7 @@ sw::Json Run::settings() const {
                {"epsilon", options_.epsilon},
                {"clip", options_.max_norm}};
   if (job().muon) all["optimizer"] = "muon";
+  if (job().state == sw::StateType::bf16) all["optimizer_state"] = "bfloat16";
   if (job().local_steps > 0) {
     all["local_steps"] = job().local_steps;
     all["replicas"] = job().sizes[1];

@@ -16,6 +16,7 @@
 #include <shardwise/models/llama/part.hpp>
 #include <shardwise/record/communication_plan.hpp>
 #include <shardwise/schedule/named.hpp>
+#include <shardwise/train/optimizer_state.hpp>
 
 #include "llama_mesh.hpp"
 
@@ -40,6 +41,7 @@ struct StepJob {
   EmbeddingStyle embedding = EmbeddingStyle::vocabulary;
   bool muon =
       false;  ///< the optimizer, with AdamW for the table of tokens, the head and the norms; else AdamW
+  sw::StateType state = sw::StateType::compute;  ///< of the optimizer's moments
   int lora_rank = 0;    ///< rank of adapters to train instead of the model, with alpha twice that; 0: none
   bool packed = false;  ///< each sequence is a row of documents, which do not see each other
   sw::Index batch = 1;  ///< sequences per step, over all ranks and micro-batches
@@ -153,6 +155,7 @@ inline std::string unusual_in(const StepJob& job) {
     text += "; adapters of rank " + std::to_string(job.lora_rank) + " and alpha " +
             std::to_string(2 * job.lora_rank) + " are trained";
   }
+  if (job.state == sw::StateType::bf16) text += "; optimizer state in bfloat16";
   if (job.embedding == EmbeddingStyle::features) text += "; the tokens' table is split by features";
   if (job.embedding == EmbeddingStyle::replicated) text += "; the tokens' table is whole on every rank of tp";
   return text;

@@ -31,9 +31,12 @@ class TrainedLlama final : public TrainedModel {
         options_(step_options_of(job_of_replica(job), settings.max_norm)),
         pipeline_(mesh_, schedule_of(job)),
         stages_(make_stages<sw::Llama<Mesh, Plan, T>>(pipeline_, job)),
-        optimizer_(
-            {.rate = settings.rate, .weight_decay = settings.weight_decay, .scale = sw::MuonScale::as_adamw},
-            options_.reduction) {
+        optimizer_({.rate = settings.rate,
+                    .weight_decay = settings.weight_decay,
+                    .scale = sw::MuonScale::as_adamw,
+                    .state = job.state,
+                    .seed = settings.seed},
+                   options_.reduction) {
     if (job.local_steps > 0) {
       const double momentum = job.outer_momentum;
       diloco_.emplace(
@@ -46,7 +49,9 @@ class TrainedLlama final : public TrainedModel {
     sw::AdamWUpdate adamw{.beta1 = settings.betas[0],
                           .beta2 = settings.betas[1],
                           .epsilon = settings.epsilon,
-                          .weight_decay = settings.weight_decay};
+                          .weight_decay = settings.weight_decay,
+                          .state = job.state,
+                          .seed = settings.seed};
     if (!job.muon) optimizer_.settings().adamw = adamw;
     if (job.lora_rank > 0) return;  // adapters only have matrices
     if (job.muon) {
