@@ -4,6 +4,7 @@
 #include "job_options.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <limits>
 #include <numeric>
 #include <stdexcept>
@@ -91,8 +92,29 @@ void add_job_options(CLI::App& app, JobOptions& options) {
   app.add_option("--optimizer-state", options.optimizer_state,
                  "type of the optimizer's moments; bf16 has half the bytes, and is rounded stochastically")
       ->check(CLI::IsMember({"float", "bf16"}));
-  app.add_flag("--recompute", job.recompute,
-               "keep only the inputs of layers, and recompute their activations");
+  auto* recompute =
+      app.add_option_function<std::string>(
+             "--recompute",
+             [&job](const std::string& layers) {
+               job.recompute = {layers == "all" ? all_layers : std::stoi(layers)};
+             },
+             "keep only the inputs of all layers, or of the first so many of each stage, and recompute their "
+             "activations")
+          ->expected(0, 1)
+          ->default_str("all")
+          ->check([](const std::string& layers) -> std::string {
+            int number = 0;
+            const char* const last = layers.data() + layers.size();
+            const auto [end, error] = std::from_chars(layers.data(), last, number);
+            if (layers == "all" || (error == std::errc() && end == last && number >= 0)) return "";
+            return layers + " is neither \"all\" nor a number of layers";
+          });
+  app.add_option("--memory", options.memory,
+                 "recompute only as many layers as needed, so that a step takes at most so much memory on a "
+                 "rank, as 60GiB; with shardwise-plan --search, the limit of a plan")
+      ->transform(CLI::AsSizeValue(false))
+      ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 60))
+      ->excludes(recompute);
   app.add_flag("--bf16", job.bf16, "parameters and activations in bfloat16, with master weights in float");
   app.add_flag("--packed", job.packed, "pack several documents per row, without attention between them");
   add_count(app, "--micro-batches", job.micro_batches, "parts of a batch, processed one after another");
@@ -148,6 +170,7 @@ StepJob job_of(const JobOptions& options, int any_dp) {
   }
   job.sizes = job_sizes(options.pp, options.replicas, options.dp.value_or(any_dp), options.cp, options.tp,
                         model.kv_heads);
+  for (int& layers : job.recompute) layers = std::min(layers, static_cast<int>(model.layers));
   job.muon = options.optimizer == "muon";
   job.state = options.optimizer_state == "bf16" ? sw::StateType::bf16 : sw::StateType::compute;
   job.embedding = static_cast<EmbeddingStyle>(

@@ -32,7 +32,8 @@ struct JobOptions {
   std::vector<std::string> communicate_as{};
   std::string embedding = embedding_names[0];
   std::string optimizer = "adamw", optimizer_state = "float";
-  StepJob job{};  ///< all other options
+  std::uint64_t memory = 0;  ///< bytes of a rank; 0: any number
+  StepJob job{};             ///< all other options
 };
 
 void add_job_options(CLI::App& app, JobOptions& options);

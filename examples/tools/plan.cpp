@@ -107,9 +107,9 @@ RankPlan plan_of_rank(const StepJob& job, const JobSizes& at, const sw::Speeds* 
     rank.exchange = plan_step(with_exchange(job), at);
     if (speeds) rank.exchange_seconds = price_of(with_exchange(job), at, *speeds);
   }
-  if (job.recompute) {
+  if (recomputes(job)) {
     StepJob kept = job;
-    kept.recompute = false;
+    kept.recompute = {0};
     rank.recomputed = rank.plan.flops() - plan_step(kept, at).flops();
   }
   return rank;
@@ -149,7 +149,7 @@ void print_job(const StepJob& job) {
               job.sequence_parallel ? "sequence" : "tensor", unusual_in(job).c_str());
   std::printf("a step: %td sequences of %td tokens, %td micro-batch%s; activations are %s\n", job.batch,
               model.context, job.micro_batches, job.micro_batches == 1 ? "" : "es",
-              job.recompute ? "recomputed" : "kept");
+              recomputation_text(job).c_str());
   if (const int each = job.ranks_per_host; each > 0) {
     const std::string axes = axes_on_hosts(job.sizes, [&](int rank) { return rank / each; });
     std::printf("hosts of %d consecutive ranks%s\n", each, (axes.empty() ? "" : ": " + axes).c_str());
@@ -222,7 +222,7 @@ void print_plans(const StepJob& job, const std::vector<RankPlan>& plans, bool sa
                   mean_seconds(job, each));
     std::printf("\n");
   }
-  if (job.recompute) {
+  if (recomputes(job)) {
     std::printf("  recomputation adds to the arithmetic  %s\n", sw::flops_text(first.recomputed).c_str());
   }
 }
@@ -305,7 +305,8 @@ void print_json(const StepJob& job, const std::vector<RankPlan>& plans, const sw
                   {"schedule", job.schedule},
                   {"zero", job.zero_level},
                   {"sequence_parallel", job.sequence_parallel},
-                  {"recompute", job.recompute},
+                  {"recompute", recomputes(job)},
+                  {"recompute_layers", job.recompute},
                   {"embedding", embedding_names[static_cast<std::size_t>(job.embedding)]},
                   {"optimizer_state", job.state == sw::StateType::bf16 ? "bfloat16" : "float32"},
                   {"lora_rank", job.lora_rank},
@@ -365,7 +366,6 @@ struct Options {
   std::filesystem::path speeds, draw;
   bool json = false, save = false, search = false;
   int ranks = 1;
-  std::uint64_t memory = std::uint64_t{1} << 60;
 };
 
 void add_options(CLI::App& app, Options& options) {
@@ -393,10 +393,6 @@ void add_options(CLI::App& app, Options& options) {
           ->needs("--speeds");
   add_count(app, "--ranks", options.ranks, "ranks to search plans for")->needs(search);
   search->needs("--ranks");
-  app.add_option("--memory", options.memory, "memory of a rank in a searched plan, as 60GiB")
-      ->transform(CLI::AsSizeValue(false))
-      ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 60))
-      ->needs(search);
   app.add_option(
       "--draw", options.draw,
       "write the step of the first rank shown, or the schedule of a pipeline, to this file: as a page if "
@@ -447,16 +443,18 @@ int main(int argc, char** argv) {
   try {
     if (options.search) {
       const sw::Speeds speeds = read_speeds(options.speeds).of(options.job.job.bf16);
-      const auto memory = static_cast<sw::Index>(options.memory);
+      const auto memory =
+          static_cast<sw::Index>(options.job.memory > 0 ? options.job.memory : std::uint64_t{1} << 60);
       const PlanSearch search = search_plans(options.job, options.ranks, memory, speeds);
       options.json ? void(std::printf("%s\n", search_json(search).dump(2).c_str()))
                    : print_search(search, memory);
       if (search.found.empty()) throw std::invalid_argument("--search: no plan is possible");
       return after_output(0);
     }
-    const StepJob job = job_of(options.job, 1);
+    StepJob job = job_of(options.job, 1);
     check_countable(job);
     const auto begin = std::chrono::steady_clock::now();
+    job = within_memory(job, static_cast<sw::Index>(options.job.memory));
     std::vector<RankPlan> plans;
     sw::Speeds speeds = assumed_speeds;
     if (!options.speeds.empty()) {

@@ -18,7 +18,8 @@ std::string plan_options(const JobOptions& options) {
   text += option("--dp ", *options.dp) + (options.cp > 1 ? option(" --cp ", options.cp) : "") +
           option(" --tp ", options.tp) + option(" --zero ", options.job.zero_level);
   if (options.job.sequence_parallel) text += " --sp";
-  if (options.job.recompute) text += " --recompute";
+  if (const int layers = options.job.recompute.front(); layers > 0)
+    text += " --recompute" + (layers == all_layers ? "" : " " + std::to_string(layers));
   return text + option(" --micro-batches ", options.job.micro_batches);
 }
 
@@ -170,7 +171,7 @@ void each_plan(const JobOptions& given, int ranks, F f) {
     for (int choice = 0; choice < 16; ++choice) {
       options.job.zero_level = choice / 4;
       options.job.sequence_parallel = choice / 2 % 2 == 1;
-      options.job.recompute = choice % 2 == 1;
+      options.job.recompute = {choice % 2 == 1 ? all_layers : 0};
       const bool shards = options.job.zero_level > 0,
                  within = *options.dp * options.cp * options.tp <= options.job.ranks_per_host;
       if (shards && *options.dp * options.cp == 1) continue;

@@ -127,7 +127,8 @@ nlohmann::ordered_json description(const TrainOptions& options, const Job& mesh)
             {"kvr", mesh.size<sw::kvr>()}}},
           {"zero", job.zero_level},
           {"sequence_parallel", job.sequence_parallel},
-          {"recompute", job.recompute},
+          {"recompute", recomputes(job)},
+          {"recompute_layers", job.recompute},
           {"embedding", embedding_names[static_cast<std::size_t>(job.embedding)]},
           {"lora_rank", job.lora_rank},
           {"type", job.bf16 ? "bfloat16" : "float32"},
@@ -203,6 +204,7 @@ Run::Run(TrainOptions options)
   if (options_.epochs > 0) options_.steps = options_.epochs * data_->steps_per_epoch();
   check_local_steps(options_);
   schedule_ = sw::RateSchedule(rates_of(options_));
+  options_.job = within_memory(options_.job, options_.memory);
   sw::require_same(sw::world(), plan_step(job(), {}));  // sizes may come from files, which may differ
 }
 
@@ -391,7 +393,8 @@ void Run::print_job() const {
               job().bf16 ? "bfloat16" : "float32");
   std::printf("%s, ZeRO level %d, %s parallel%s%s; matrix products by %s\n", sizes_text(job().sizes).c_str(),
               job().zero_level, job().sequence_parallel ? "sequence" : "tensor",
-              job().recompute ? ", recomputing" : "", unusual_in(job()).c_str(), sw::kernel::gemm_name());
+              recomputes(job()) ? (", activations are " + recomputation_text(job())).c_str() : "",
+              unusual_in(job()).c_str(), sw::kernel::gemm_name());
   std::printf("%td sequences of %td tokens a step, in %td micro-batch%s; %td steps are an epoch\n",
               job().batch, job().model.context, job().micro_batches, job().micro_batches == 1 ? "" : "es",
               data_->steps_per_epoch());

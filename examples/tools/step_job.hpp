@@ -8,9 +8,11 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include <shardwise/kernel/element.hpp>
 #include <shardwise/models/llama/part.hpp>
@@ -37,7 +39,9 @@ struct StepJob {
   int chunks = 0;                    ///< stages on each rank along pp; 0: the schedule's default
   int in_flight = 0;  ///< micro-batches of a by-costs schedule; 0: three times the number of ranks
   int zero_level = 0;
-  bool sequence_parallel = false, recompute = false, bf16 = false;
+  bool sequence_parallel = false, bf16 = false;
+  /// The first layers of each stage whose activations are recomputed: how many, for all ranks along pp or for each.
+  std::vector<int> recompute{0};
   EmbeddingStyle embedding = EmbeddingStyle::vocabulary;
   bool muon =
       false;  ///< the optimizer, with AdamW for the table of tokens, the head and the norms; else AdamW
@@ -146,6 +150,26 @@ inline void check_combination(const StepJob& job) {
   }
 }
 
+inline constexpr int all_layers = std::numeric_limits<int>::max();
+/// How many layers of each of its stages the rank at `pp` recomputes; at most as many as the stage has.
+constexpr int recomputed_layers(const StepJob& job, int pp) {
+  return job.recompute[job.recompute.size() == 1 ? 0 : static_cast<std::size_t>(pp)];
+}
+constexpr bool recomputes(const StepJob& job) {
+  return std::ranges::any_of(job.recompute, [](int layers) { return layers > 0; });
+}
+/// "kept", "recomputed", or "recomputed in the first 3 of 32 layers".
+inline std::string recomputation_text(const StepJob& job) {
+  if (!recomputes(job)) return "kept";
+  if (job.recompute.size() == 1 && job.recompute.front() == job.model.layers) return "recomputed";
+  std::string text;
+  for (const int layers : job.recompute) text += (text.empty() ? "" : ", ") + std::to_string(layers);
+  return "recomputed in the first " + text +
+         (job.sizes[0] > 1 ? " layers of each stage"
+                           : " of " + std::to_string(job.model.layers) + " layers") +
+         (job.recompute.size() > 1 ? ", by rank along pp" : "");
+}
+
 /// Unusual options as the continuation of a sentence; or empty.
 inline std::string unusual_in(const StepJob& job) {
   std::string text;
@@ -167,5 +191,9 @@ inline std::string unusual_in(const StepJob& job) {
 /// `saved`: receives the number of bytes that the rank writes to a checkpoint, which a save in the background copies.
 JobPlan plan_step(const StepJob& job, const JobSizes& coordinates, sw::EventLog* log = nullptr,
                   sw::Index* saved = nullptr);
+
+/// The job with the fewest recomputed layers, for each rank along pp, with which a step needs at most `bytes` on a rank;
+/// the job itself if `bytes` is 0. Throws `std::invalid_argument`, with the fewest bytes possible, if all are too few.
+StepJob within_memory(StepJob job, sw::Index bytes);
 
 }  // namespace tools

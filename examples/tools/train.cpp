@@ -129,7 +129,7 @@ void add_plan(CLI::App& app, std::string& plan, std::filesystem::path& speeds) {
           ->needs(file);
   file->needs(best);
   for (const char* name : {"--pp", "--replicas", "--dp", "--cp", "--tp", "--zero", "--sp", "--recompute",
-                           "--schedule", "--micro-batches"}) {
+                           "--memory", "--schedule", "--micro-batches"}) {
     best->excludes(app.get_option(name));
   }
 }
@@ -228,6 +228,7 @@ int main(int argc, char** argv) {
       add_job_options(chosen, job);
       chosen.parse(best_plan(job, speeds));
     }
+    options.memory = static_cast<sw::Index>(job.memory);
     options.job = job_of(job, sw::any);  // all remaining ranks are data-parallel
     if (!options.from.empty()) {
       options.job.own_context = sw::read_llama_config(job.config).context;

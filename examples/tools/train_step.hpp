@@ -39,7 +39,9 @@ template <class Llama, class Pipeline>
 constexpr sw::Stages<Llama> make_stages(const Pipeline& pipeline, const StepJob& job) {
   return pipeline.stages([&](int stage, const auto& mesh) {
     Llama part(mesh, model_of(job), sw::LlamaPart::of(job.model, pipeline.schedule().rank_of_stage, stage));
-    part.recompute_layers = job.recompute;
+    const int rank = pipeline.schedule().rank_of_stage[static_cast<std::size_t>(stage)];
+    part.recompute_first = recomputed_layers(job, rank);
+    part.recompute_layers = part.recompute_first > 0;
     if (const auto& types = job.communicate_as) sw::set_communication(part, types->front(), types->back());
     return part;
   });

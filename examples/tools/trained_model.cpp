@@ -8,6 +8,8 @@
 
 #include <limits>
 
+#include <shardwise/inspect/names.hpp>
+
 namespace tools {
 
 namespace {
@@ -64,6 +66,48 @@ JobPlan plan_step(const StepJob& given, const JobSizes& coordinates, sw::EventLo
   model->make_step(2, 0, load);
   largest(mesh, 0);  // the check for a stop signal
   return {recorder.record(), mesh.sizes()};
+}
+
+StepJob within_memory(StepJob job, sw::Index bytes) {
+  if (bytes == 0) return job;
+  const std::vector<int> rank_of_stage = schedule_of(job).rank_of_stage;
+  std::vector<int> fewest;
+  for (int pp = 0; pp < job.sizes[0]; ++pp) {
+    const auto peak = [&](int layers) {  // of ranks with the largest blocks, and other parts of the sequences
+      job.recompute = {layers};
+      const StepJob planned = with_exchange(job);
+      return std::max(plan_step(planned, {pp}).peak_bytes(),
+                      plan_step(planned, {pp, 0, 0, job.sizes[3] - 1}).peak_bytes());
+    };
+    // Each layer more needs no more memory; but the last one may, whose activations are in use at the end anyway.
+    int all = 0;
+    for (int stage = 0; stage < std::ssize(rank_of_stage); ++stage) {
+      if (rank_of_stage[static_cast<std::size_t>(stage)] != pp) continue;
+      all = std::max(all, static_cast<int>(sw::LlamaPart::of(job.model, rank_of_stage, stage).layers));
+    }
+    int few = 0, enough = std::max(0, all - 1);
+    if (const sw::Index without_last = peak(enough); without_last > bytes) {
+      few = enough = all;
+      if (const sw::Index least = std::min(without_last, peak(all)); least > bytes) {
+        throw std::invalid_argument("--memory: the limit is " + sw::bytes_text(bytes) +
+                                    ", but whatever layers are recomputed, a step needs " +
+                                    sw::bytes_text(least) + ", which are " + std::to_string(least) +
+                                    " bytes, on a rank" +
+                                    (job.sizes[0] > 1 ? " at pp " + std::to_string(pp) : ""));
+      }
+    }
+    while (few < enough) {
+      const int middle = (few + enough) / 2;
+      if (peak(middle) <= bytes) {
+        enough = middle;
+      } else {
+        few = middle + 1;
+      }
+    }
+    fewest.push_back(enough);
+  }
+  job.recompute = fewest;
+  return job;
 }
 
 }  // namespace tools

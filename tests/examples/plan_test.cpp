@@ -118,6 +118,42 @@ TEST_CASE("memory of 70 billion parameters is what was to be sharded, by as many
   }
 }
 
+TEST_CASE("optimizer state in bfloat16 has half the bytes, beside masters in float") {
+  for (const bool bf16 : {false, true}) {
+    const Json json = plan(large + "--recompute --optimizer-state bf16" + (bf16 ? " --bf16" : ""));
+    for (const Json& rank : json.at("ranks")) CHECK(peak(rank, "optimizer_state") == (bf16 ? 8 : 4) * part);
+  }
+}
+
+TEST_CASE("as few layers are recomputed as fit into the memory") {
+  const std::string eight = "--model 8b --dp 8 --batch 8 --bf16 ";
+  const auto with = [&](const std::string& options) { return plan(eight + options).at("ranks").at(0); };
+  const std::int64_t kept = peak(with(""), "all"), least = peak(with("--recompute"), "all");
+  const std::int64_t all_flops = with("--recompute").at("flops").at("recomputation").get<std::int64_t>();
+  std::int64_t before = kept;
+  for (int layers = 1; layers <= 32; ++layers) {
+    CAPTURE(layers);
+    const Json rank = with("--recompute " + std::to_string(layers));
+    CHECK(peak(rank, "all") <= before);
+    before = peak(rank, "all");
+    CHECK(rank.at("flops").at("recomputation") == layers * (all_flops / 32));
+    if (layers % 8 != 3) continue;
+    CHECK(with("--memory " + std::to_string(before)) == rank);
+    CHECK(peak(with("--memory " + std::to_string(before - 1)), "all") < before);
+  }
+  CHECK(before == least);
+  CHECK(with("--memory " + std::to_string(kept)).at("flops").at("recomputation") == 0);
+  CHECK(with("--memory " + std::to_string(least)).at("peak_bytes").at("all") == least);
+}
+
+TEST_CASE("each rank along pp recomputes what it needs to") {
+  const Json json = plan("--model 1b --pp 4 --micro-batches 8 --batch 8 --memory 14GiB");
+  const auto layers = json.at("step").at("recompute_layers").get<std::vector<int>>();
+  REQUIRE(layers.size() == 4);
+  CHECK(layers.front() > layers.back());  // the first rank has most micro-batches in flight
+  for (const Json& rank : json.at("ranks")) CHECK(peak(rank, "all") <= std::int64_t{14} << 30);
+}
+
 TEST_CASE("fully sharded, each layer is gathered twice and reduced once in a micro-batch") {
   for (const std::int64_t micro : {1, 3}) {
     CAPTURE(micro);
@@ -361,6 +397,20 @@ TEST_CASE("the documentation shows what the program prints") {
       CAPTURE(std::string(row.data()));
       CHECK(page.find(row.data()) != std::string::npos);
     }
+  }
+  for (const int limit : {30, 28, 24, 20, 16, 12, 9}) {
+    const Json json = plan(options + " --memory " + std::to_string(limit) + "GiB");
+    const Json rank = json.at("ranks").at(0);
+    const auto gib = [&](const char* use) { return std::ldexp(static_cast<double>(peak(rank, use)), -30); };
+    const auto more = static_cast<double>(flops(rank, "recomputation"));
+    const auto all_flops =
+        static_cast<double>(flops(rank, "forward") + flops(rank, "backward") + flops(rank, "optimizer"));
+    std::array<char, 200> row;
+    std::snprintf(row.data(), row.size(), "| %dGiB | %d | %.2f | %.2f | %.1f %% |\n", limit,
+                  json.at("step").at("recompute_layers").at(0).get<int>(), gib("activations"), gib("all"),
+                  100 * more / (all_flops - more));
+    CAPTURE(std::string(row.data()));
+    CHECK(page.find(row.data()) != std::string::npos);
   }
 }
 

@@ -577,14 +577,16 @@ void check_llama(const LlamaMesh& mesh, bool sequence_parallel) {
   CHECK(again.flops(Phase::forward) == kept.flops(Phase::forward));
   CHECK(again.flops(Phase::backward) == kept.flops(Phase::backward) + depth * layer_flops);
 
-  // Of the first layers only: each one more computes its forward pass again, and needs no more memory.
+  // Of the first layers only: each one more computes its forward pass again, and needs no more memory. The last one may:
+  // its activations are in use when the backward pass begins.
+
   auto before = deeper_kept;
   for (Index first = 0; first <= depth + 1; ++first) {
     Bits bits;
     const auto some = agreed_plan(mesh, LlamaStep<PlanType>{depth + 1, true, &bits, first});
     CHECK(bits == deeper_bits);
     CHECK(some.flops(Phase::backward) == deeper_kept.flops(Phase::backward) + first * layer_flops);
-    CHECK(some.peak_activation_bytes() <= before.peak_activation_bytes());
+    if (first <= depth) CHECK(some.peak_activation_bytes() <= before.peak_activation_bytes());
     before = some;
   }
   CHECK(before.peak_activation_bytes() == deeper.peak_activation_bytes());

@@ -41,8 +41,8 @@ constexpr DataType stored_type(StateType type, DataType parameter) {
   return type == StateType::bf16 ? DataType::bf16 : wide(parameter);
 }
 
-/// Calls f(first, count, elements), which may change the elements of the state in the compute type `C`, for all `count`
-/// local elements from `first` on of a parameter or gradient that lies as `part`. `seed`: of this parameter, and step.
+/// Calls f(first, count, elements) for successive local elements of `part`, a parameter or its gradient; f may change
+/// `elements`, their state in the compute type `C`. `seed`: of this parameter and step.
 template <class C, class F>
 void with_state(const AnyTensor& part, const OptimizerState& state, StateType type, std::uint64_t seed, F f) {
   const auto block = [](const Buffer& buffer) { return buffer ? buffer->data : nullptr; };
