@@ -149,6 +149,43 @@ Gradients gradients(const Problem& p) {
   return {Vector(dq.begin(), dq.end()), Vector(dk.begin(), dk.end()), Vector(dv.begin(), dv.end())};
 }
 
+TEST_CASE("values may have another head_dim than keys: as if the shorter ones ended in zeros") {
+  const auto widened = [](const Vector& x, Index from, Index to) {
+    Vector wide(x.size() / at(from) * at(to));
+    for (Index i = 0; i < std::ssize(x); ++i) wide[at(i / from * to + i % from)] = x[at(i)];
+    return wide;
+  };
+  const auto all = [](const AttentionShape& s, const Vector& q, const Vector& k, const Vector& v,
+                      const Vector& weight) {
+    Vector o(weight.size()), lse(at(s.batch * s.heads * s.queries)), dq(q.size()), dk(k.size()), dv(v.size());
+    kernel::attention(s, q.data(), k.data(), v.data(), o.data(), lse.data());
+    kernel::attention_backward(s, q.data(), k.data(), v.data(), o.data(), lse.data(), weight.data(),
+                               dq.data(), dk.data(), dv.data());
+    return std::array{o, dq, dk, dv};
+  };
+  for (const auto& [queries, keys, kv_heads] : {std::tuple{9, 9, 2}, {3, 260, 4}, {1, 40, 1}}) {
+    for (const auto& [head_dim, value_dim] : {std::pair{8, 5}, {5, 8}, {16, 4}, {4, 16}}) {
+      CAPTURE(keys);
+      CAPTURE(value_dim);
+      Problem p = problem(2, queries, keys, 4, kv_heads, head_dim, true);
+      p.shape.value_dim = value_dim;
+      p.v = numbers(2 * keys * kv_heads * value_dim, 36);
+      p.weight = numbers(2 * queries * 4 * value_dim, 37);
+      AttentionShape wide = p.shape;
+      wide.head_dim = wide.value_dim = std::max(head_dim, value_dim);
+      const auto own = all(p.shape, p.q, p.k, p.v, p.weight);
+      const auto in_wide =
+          all(wide, widened(p.q, head_dim, wide.head_dim), widened(p.k, head_dim, wide.head_dim),
+              widened(p.v, value_dim, wide.head_dim), widened(p.weight, value_dim, wide.head_dim));
+      for (std::size_t i = 0; i < 4; ++i) {
+        CAPTURE(i);
+        const Index d = i == 1 || i == 2 ? head_dim : value_dim;
+        CHECK(distance(widened(own[i], d, wide.head_dim), in_wide[i]) <= 1e-14);
+      }
+    }
+  }
+}
+
 TEST_CASE("the gradients of attention by finite differences") {
   // One key has all the weight whatever q is, so that only rounding is left of the gradients of q and k.
   const Gradients one_key = gradients<double>(problems[0]);

@@ -211,7 +211,7 @@ TEST_CASE("attention: heads that cannot be shared out") {
                    const auto q = random<double, Replicate>(mesh, {1, 2, 4, 4}, 1);
                    attention(q, q, random<double, Replicate>(mesh, {1, 3, 4, 4}, 1));
                  }),
-                 "attention: k and v differ in shape"));
+                 "attention: k and v differ in more than head_dim"));
 }
 
 /// o, and the gradients of q, k and v where that of o is `d_o`, from whole matrices of weights. `documents`: [batch, keys],
@@ -469,12 +469,14 @@ TEST_CASE("what the key/value cache refuses") {
   CHECK(message_of<std::length_error>([&] { cache.append(two, two); }) ==
         "KeyValueCache: 2 more tokens do not fit: it holds 3 of at most 4");
   CHECK(message_of<std::invalid_argument>([&] { cache.append(three, two); }) ==
-        "KeyValueCache: k is [2 x 3 x 1 x 8] and v [2 x 2 x 1 x 8], but the cache takes [2 x 3 x 1 x 8]");
+        "KeyValueCache: k is [2 x 3 x 1 x 8] and v [2 x 2 x 1 x 8], but the cache takes [2 x 3 x 1 x 8] and "
+        "[2 x 3 x 1 x 8]");
   CHECK(message_of<std::invalid_argument>([&] {
           const auto other = random<double, Reduced>(mesh, {2, 1, 2, 8}, 1);
           cache.append(other, other);
         }) ==
-        "KeyValueCache: k is [2 x 1 x 2 x 8] and v [2 x 1 x 2 x 8], but the cache takes [2 x 1 x 1 x 8]");
+        "KeyValueCache: k is [2 x 1 x 2 x 8] and v [2 x 1 x 2 x 8], but the cache takes [2 x 1 x 1 x 8] and "
+        "[2 x 1 x 1 x 8]");
   CHECK(message_of<std::invalid_argument>([&] {
           const Mesh<tp> other(world(), {any});
           const auto k = random<double, Reduced>(other, {2, 1, 1, 8}, 1);

@@ -53,7 +53,7 @@ static_assert(Signature::of("r*c* -> r*").of_ranks({3}, 1).count == 0);  // 1 an
 static_assert(reads(LinearOp<2>::signature.of_ranks({3, 4}, 2), "CAB", "DEAB", "CDE"));
 static_assert(reads(detail::signature_of<LinearBiasOp<1>, 3, 2, 1>, "BCA", "DA", "D", "BCD"));
 static_assert(detail::signature_of<LinearBiasOp<1>, 3, 2, 2>.count == 0);
-static_assert(reads(detail::signature_of<AttentionOp, 4, 4, 4, 2>, "bshd", "bthd", "bthd", "bt", "bshd"));
+static_assert(reads(detail::signature_of<AttentionOp, 4, 4, 4, 2>, "bshd", "bthd", "bthe", "bt", "bshe"));
 static_assert(detail::signature_of<AttentionOp, 4, 4, 3>.count == 0);
 
 template <class Op, int... Ranks>

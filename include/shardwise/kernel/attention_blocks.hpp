@@ -26,8 +26,8 @@ struct AttentionDropout {
   Index first_batch = 0, first_head = 0, first_query = 0;  ///< of this block within the whole tensors
 };
 
-/// q, o: [batch, queries, heads, head_dim]; k, v: [batch, capacity, kv_heads, head_dim], of which the first
-/// `keys` of each sequence are read. Head h reads key/value head (first_head + h) / group (grouped queries);
+/// q: [batch, queries, heads, head_dim]; k: [batch, capacity, kv_heads, head_dim], of which the first `keys` of each
+/// sequence are read; v and o have value_dim numbers instead of head_dim. Head h reads key/value head (first_head + h) / group (grouped queries);
 /// key/value heads that no head reads are legal.
 ///
 /// Each query sees an interval of the keys. Query i is at position p = first_query + i, key j at first_key + j. If
@@ -43,6 +43,7 @@ struct AttentionShape {
   Index first_query = keys - queries;  ///< so that the last query is at the last key
   Index first_key = 0;
   std::optional<Index> window{};
+  Index value_dim = head_dim;
   double softcap = 0;  ///< above 0: scores become softcap · tanh(score / softcap) (Gemma 2)
   const Range* seen = nullptr;
   AttentionDropout dropout{};
@@ -72,9 +73,9 @@ struct QueryBlock {
 
   Index rows() const { return heads * count; }
   Index query(Index row) const { return first + row % count; }
-  /// Where the row begins in q and o, and in lse.
-  Index offset(const AttentionShape& s, Index row) const {
-    return ((batch * s.queries + query(row)) * s.heads + head + row / count) * s.head_dim;
+  /// Where the row begins in a tensor of heads with `d` numbers, such as q and o, and in lse.
+  Index offset(const AttentionShape& s, Index d, Index row) const {
+    return ((batch * s.queries + query(row)) * s.heads + head + row / count) * d;
   }
   Index lse_offset(const AttentionShape& s, Index row) const {
     return (batch * s.heads + head + row / count) * s.queries + query(row);
@@ -125,7 +126,7 @@ void for_query_blocks(const AttentionShape& s, Index batch, Index kv, F f) {
   }
 }
 
-/// Rows of head_dim numbers, `stride` apart; up to `padded` numbers of each can be read.
+/// Rows of numbers, `stride` apart; up to `padded` numbers of each can be read.
 template <class C>
 struct Rows {
   const C* data;
@@ -133,10 +134,10 @@ struct Rows {
   const C* from(Index row) const { return data + row * stride; }
 };
 
-/// The keys or values of one head, packed.
+/// The keys or values of one head, packed; `d` is head_dim or value_dim.
 template <class T>
-Rows<compute_t<T>> pack_keys(const AttentionShape& s, const T* x, compute_t<T>* packed) {
-  const Index d = s.head_dim, width = padded<compute_t<T>>(d);
+Rows<compute_t<T>> pack_keys(const AttentionShape& s, Index d, const T* x, compute_t<T>* packed) {
+  const Index width = padded<compute_t<T>>(d);
   for (Index r = 0; r < s.keys; ++r) {
     const T* row = x + r * s.kv_heads * d;
     prefetch(d, row + 16 * s.kv_heads * d);
@@ -149,34 +150,34 @@ Rows<compute_t<T>> pack_keys(const AttentionShape& s, const T* x, compute_t<T>* 
 
 /// Writes a row of a gradient, or adds it to the existing one.
 template <class T>
-void leave_row(const AttentionShape& s, compute_t<T> factor, const compute_t<T>* row, T* to) {
+void leave_row(const AttentionShape& s, Index d, compute_t<T> factor, const compute_t<T>* row, T* to) {
   if (s.adds) {
     SHARDWISE_INDEPENDENT
-    for (Index c = 0; c < s.head_dim; ++c) to[c] = narrow<T>(widen(to[c]) + factor * row[c]);
+    for (Index c = 0; c < d; ++c) to[c] = narrow<T>(widen(to[c]) + factor * row[c]);
   } else {
     SHARDWISE_INDEPENDENT
-    for (Index c = 0; c < s.head_dim; ++c) to[c] = narrow<T>(factor * row[c]);
+    for (Index c = 0; c < d; ++c) to[c] = narrow<T>(factor * row[c]);
   }
 }
 
 /// Writes the packed gradients of keys or values of one head.
 template <class T>
-void unpack_keys(const AttentionShape& s, const compute_t<T>* packed, T* x) {
-  const Index width = padded<compute_t<T>>(s.head_dim);
+void unpack_keys(const AttentionShape& s, Index d, const compute_t<T>* packed, T* x) {
+  const Index width = padded<compute_t<T>>(d);
   for (Index r = 0; r < s.keys; ++r) {
-    prefetch(s.head_dim, x + (r + 16) * s.kv_heads * s.head_dim);
-    leave_row(s, compute_t<T>{1}, packed + r * width, x + r * s.kv_heads * s.head_dim);
+    prefetch(d, x + (r + 16) * s.kv_heads * d);
+    leave_row(s, d, compute_t<T>{1}, packed + r * width, x + r * s.kv_heads * d);
   }
 }
 
-/// factor · x of a block as rows [lanes, width], and transposed as [head_dim, lanes].
+/// factor · x of a block as rows [lanes, width], and transposed as [d, lanes].
 template <class T>
-void load_queries(const AttentionShape& s, const QueryBlock& block, compute_t<T> factor, const T* x,
+void load_queries(const AttentionShape& s, const QueryBlock& block, Index d, compute_t<T> factor, const T* x,
                   compute_t<T>* columns, compute_t<T>* packed) {
   using C = compute_t<T>;
-  const Index d = s.head_dim, width = padded<C>(d), rows = block.rows(), lanes = padded<C>(rows);
+  const Index width = padded<C>(d), rows = block.rows(), lanes = padded<C>(rows);
   for (Index r = 0; r < rows; ++r) {
-    const T* row = x + block.offset(s, r);
+    const T* row = x + block.offset(s, d, r);
     C* to = packed + r * width;
     SHARDWISE_INDEPENDENT
     for (Index c = 0; c < d; ++c) to[c] = factor * widen(row[c]);

@@ -122,6 +122,10 @@ class RingAttention : public Module<RingAttention<Axis>> {
     const auto& k = value_of(k_given);
     const auto& v = value_of(v_given);
     detail::check_attention(q, k, v, documents...);
+    if (k.shape() != v.shape()) {
+      detail::fail({"RingAttention: keys have head_dim ", k.shape()[3], ", and values ", v.shape()[3],
+                    ", which must be the same, because both travel in blocks of one size; use GatherKeys"});
+    }
     const auto& mesh = common_mesh(q, k, v, documents...);
     const MeshView on(mesh);
     constexpr int axis = Y::MeshOf::AxesOf::template index<Axis>;

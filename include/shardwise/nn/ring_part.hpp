@@ -63,9 +63,9 @@ struct RingPart {
       queries.begin[1] = own.begin, queries.size[1] = own.size;
       kernel::AttentionShape shape = [&] {
         if constexpr (std::is_same_v<Documents, Nothing>) {
-          return op.extents<T>(queries, keys);
+          return op.extents<T>(queries, keys, queries.size[3]);
         } else {
-          return op.extents<T>(queries, keys, documents);
+          return op.extents<T>(queries, keys, queries.size[3], documents);
         }
       }();
       shape.adds = true;

@@ -68,9 +68,10 @@ struct AttentionOp {
   static constexpr const char* name = "attention";
   AttentionOptions options;
 
-  static constexpr Signature whole_rows = Signature::of("bshd, bthd, bthd -> bshd").whole('t').whole('d');
+  static constexpr Signature whole_rows =
+      Signature::of("bshd, bthd, bthe -> bshe").whole('t').whole('d').whole('e');
   static constexpr Signature in_documents =
-      Signature::of("bshd, bthd, bthd, bt -> bshd").whole('t').whole('d').without_gradient(3);
+      Signature::of("bshd, bthd, bthe, bt -> bshe").whole('t').whole('d').whole('e').without_gradient(3);
   static constexpr Saved saved{.inputs = 0b1111, .output = true};
 
   /// Heads and key/value heads are both h, because they are cut alike.
@@ -81,7 +82,8 @@ struct AttentionOp {
   /// Where every rank holds all key/value heads, these are an index of their own.
   static constexpr Propagated rule(Signature own, const OperandPlacements& at) {
     if (at[0].is_shard(2) && at[1].is_full() && at[2].is_full()) {
-      own.operands[1] = own.operands[2] = "btkd";
+      own.operands[1] = "btkd";
+      own.operands[2] = "btke";
       own = own.whole('k');
     }
     return propagate(own, at);
@@ -89,7 +91,9 @@ struct AttentionOp {
 
   [[gnu::noinline]] static constexpr Shape<4> shape(const Shape<4>& q, const Shape<4>& k, const Shape<4>& v) {
     auto text = [&] { return detail::text({"q ", q, ", k ", k, ", v ", v}); };
-    if (k != v) detail::fail({"attention: k and v differ in shape: ", text()});
+    Shape<4> o = q, values = k;
+    o[3] = values[3] = v[3];
+    if (v != values) detail::fail({"attention: k and v differ in more than head_dim: ", text()});
     if (q[0] != k[0] || q[3] != k[3]) {
       detail::fail({"attention: batch or head_dim differ between q and k: ", text()});
     }
@@ -97,7 +101,7 @@ struct AttentionOp {
       detail::fail(
           {"attention: ", q[2], " heads are not a multiple of ", k[2], " key/value heads: ", text()});
     }
-    return q;
+    return o;
   }
   static constexpr Shape<4> shape(const Shape<4>& q, const Shape<4>& k, const Shape<4>& v,
                                   const Shape<2>& documents) {
@@ -111,14 +115,13 @@ struct AttentionOp {
   /// Forward has two products. Backward has one for the scores, one for the gradient of the weights, and one for each
   /// operand's gradient. Only pairs of a query and a key that it sees count. A plan does not know the documents, so it
   /// counts a row as one.
-  constexpr std::int64_t flops(const auto&, const auto& q, const auto& k, const auto&...) const {
-    const Index keys = k.size[1], pairs = kernel::visible_pairs(q.size[1], keys, first_query(q, k),
-                                                                options.causal, window(q, k));
-    return 4 * pairs * q.extent(0, 1) * q.extent(2, 4);
+  constexpr std::int64_t flops(const auto& o, const auto& q, const auto& k, const auto&...) const {
+    return 2 * pairs(q, k) * (q.size[3] + o.size[3]);
   }
   constexpr std::int64_t gradient_flops(unsigned wanted, const auto& o, const auto& q, const auto& k,
                                         const auto&...) const {
-    return flops(o, q, k) / 2 * (2 + std::popcount(wanted));
+    const Index values = wanted >> 2 & 1u, others = std::popcount(wanted) - values;
+    return 2 * pairs(q, k) * ((1 + others) * q.size[3] + (1 + values) * o.size[3]);
   }
 
   /// The logarithm of the sum of exponentials of each query's scores.
@@ -130,21 +133,22 @@ struct AttentionOp {
   template <class T, class... Id>
   void forward(View<T, 4> o, void* lse, View<const T, 4> q, View<const T, 4> k, View<const T, 4> v,
                View<const Id, 2>... documents) const {
-    kernel::attention(extents(q, k, documents...), q.data, k.data, v.data, o.data,
+    kernel::attention(extents(q, k, v.size[3], documents...), q.data, k.data, v.data, o.data,
                       static_cast<kernel::compute_t<T>*>(lse));
   }
 
   template <class T, class... Id>
   void pull_back(View<const T, 4> d_o, View<const T, 4> o, const void* lse, Input<T, 4> q, Input<T, 4> k,
                  Input<T, 4> v, Input<Id, 2>... documents) const {
-    kernel::attention_backward(extents<T>(q, k, documents...), q.data, k.data, v.data, o.data,
+    kernel::attention_backward(extents<T>(q, k, v.size[3], documents...), q.data, k.data, v.data, o.data,
                                static_cast<const kernel::compute_t<T>*>(lse), d_o.data, q.gradient,
                                k.gradient, v.gradient);
   }
 
   /// q and k are blocks that have the global numbers of their heads and queries.
   template <class T>
-  kernel::AttentionShape extents(const View<const T, 4>& q, const View<const T, 4>& k) const {
+  kernel::AttentionShape extents(const View<const T, 4>& q, const View<const T, 4>& k,
+                                 Index value_dim) const {
     const double scale = options.scale ? *options.scale : 1 / std::sqrt(static_cast<double>(q.size[3]));
     const Index group = k.shape[2] > 0 ? q.shape[2] / k.shape[2] : 1;
     return {.batch = q.size[0],
@@ -159,15 +163,16 @@ struct AttentionOp {
             .first_head = q.begin[2] - k.begin[2] * group,
             .first_query = first_query(q, k),
             .window = window(q, k),
+            .value_dim = value_dim,
             .softcap = options.softcap,
             .dropout = {options.dropout, options.seed, q.shape[2], k.shape[1], q.shape[1], q.begin[0],
                         q.begin[2], q.begin[1]}};
   }
   template <class T, class Id>
-  kernel::AttentionShape extents(const View<const T, 4>& q, const View<const T, 4>& k,
+  kernel::AttentionShape extents(const View<const T, 4>& q, const View<const T, 4>& k, Index value_dim,
                                  const View<const Id, 2>& documents) const {
     struct Documents;
-    kernel::AttentionShape shape = extents(q, k);
+    kernel::AttentionShape shape = extents(q, k, value_dim);
     Range* ranges = kernel::scratch<Documents, Range>(q.extent(0, 2));
     kernel::document_ranges(q.size[0], k.size[1], documents.data, shape.first_query, q.size[1], ranges);
     shape.seen = ranges;
@@ -175,6 +180,11 @@ struct AttentionOp {
   }
 
  private:
+  /// The pairs of a query and a key that it sees, in all heads.
+  constexpr Index pairs(const auto& q, const auto& k) const {
+    return q.size[0] * q.size[2] *
+           kernel::visible_pairs(q.size[1], k.size[1], first_query(q, k), options.causal, window(q, k));
+  }
   /// The position among the keys of the first query of a block.
   static constexpr Index first_query(const auto& q, const auto& k) {
     return k.size[1] - q.shape[1] + q.begin[1];
@@ -231,7 +241,8 @@ constexpr void check_attention(const Q& q, const K& k, const Rest&... rest) {
 
 }  // namespace detail
 
-/// q: [batch, queries, heads, head_dim], k and v: [batch, keys, kv_heads, head_dim]; the result is as q.
+/// q: [batch, queries, heads, head_dim], k and v: [batch, keys, kv_heads, head_dim], where v may have another head_dim,
+/// which is then that of the result; the result is as q otherwise.
 /// Throws `std::invalid_argument`, on every rank, if the shapes do not fit, the heads cannot be shared out, or an
 /// option is out of range. The o of a query that sees no key is 0.
 template <Operand Q, Operand K, Operand V, WellFormed Result = result_of<AttentionOp, Q, K, V>>

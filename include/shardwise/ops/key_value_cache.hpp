@@ -27,11 +27,11 @@ class KeyValueCache {
   using MeshOf = typename K::MeshOf;
 
   /// Room for `capacity` tokens of each sequence of the batch. Throws `std::invalid_argument` if an extent is
-  /// negative.
-  constexpr KeyValueCache(const MeshOf& mesh, Index batch, Index capacity, Index kv_heads,
-                          Index head_dim) requires WellFormed<Problem>
+  /// negative. The values may have another head_dim.
+  constexpr KeyValueCache(const MeshOf& mesh, Index batch, Index capacity, Index kv_heads, Index head_dim,
+                          std::optional<Index> value_dim = {}) requires WellFormed<Problem>
       : keys_(mesh, {batch, capacity, kv_heads, head_dim}),
-        values_(mesh, {batch, capacity, kv_heads, head_dim}) {}
+        values_(mesh, {batch, capacity, kv_heads, value_dim.value_or(head_dim)}) {}
   template <IllFormed Why = Problem>
   KeyValueCache(const MeshOf&, Index, Index, Index, Index) = delete;  // see Why
 
@@ -51,9 +51,9 @@ class KeyValueCache {
   /// a change, `std::invalid_argument` if the shapes do not fit, `std::length_error` if there is no room.
   constexpr void append(const K& k, const K& v) {
     const Shape<4>& x = k.shape();
-    if (x != v.shape() || x != of_tokens(x[1])) {
-      detail::fail(
-          {"KeyValueCache: k is ", x, " and v ", v.shape(), ", but the cache takes ", of_tokens(x[1])});
+    if (v.shape() != values_of(x[1]) || x != keys_of(x[1])) {
+      detail::fail({"KeyValueCache: k is ", x, " and v ", v.shape(), ", but the cache takes ", keys_of(x[1]),
+                    " and ", values_of(x[1])});
     }
     if (!(k.mesh() == keys_.mesh() && v.mesh() == keys_.mesh())) {
       throw std::invalid_argument("KeyValueCache: k or v lives on another mesh than the cache");
@@ -76,7 +76,7 @@ class KeyValueCache {
   template <TensorType Q>
   constexpr auto attend(const Q& q, const AttentionOptions& options) const {
     using T = typename K::Element;
-    AttentionOp::shape(q.shape(), of_tokens(length_), of_tokens(length_));
+    const Shape<4> shape = AttentionOp::shape(q.shape(), keys_of(length_), values_of(length_));
     detail::check_heads(q.shape()[2], keys_.shape()[2], Q::layout, K::layout, 2, q.mesh().sizes(),
                         K::MeshOf::AxesOf::names.data());
     if (!(q.mesh() == keys_.mesh())) {
@@ -87,23 +87,25 @@ class KeyValueCache {
                     ": append their keys and values first"});
     }
     const AttentionOp op{options.checked()};
-    result_of<AttentionOp, Q, K, K> o(q.mesh(), q.shape());
+    result_of<AttentionOp, Q, K, K> o(q.mesh(), shape);
     View<const T, 4> k = keys_.view();
     k.size[1] = length_;
     detail::count_work(q.mesh(), op.flops(o.view(), q.view(), k, k), 2 * (q.view().bytes() + k.bytes()),
                        op.name);
     if (!q.mesh().dry()) {
-      kernel::AttentionShape shape = op.extents(q.view(), k);
-      shape.capacity = capacity();
-      kernel::attention(shape, q.data(), keys_.data(), values_.data(), o.writable().data,
+      kernel::AttentionShape extents = op.extents(q.view(), k, shape[3]);
+      extents.capacity = capacity();
+      kernel::attention(extents, q.data(), keys_.data(), values_.data(), o.writable().data,
                         static_cast<kernel::compute_t<T>*>(nullptr));
     }
     return o;
   }
 
  private:
-  constexpr Shape<4> of_tokens(Index tokens) const {
-    Shape<4> shape = keys_.shape();
+  constexpr Shape<4> keys_of(Index tokens) const { return of_tokens(keys_, tokens); }
+  constexpr Shape<4> values_of(Index tokens) const { return of_tokens(values_, tokens); }
+  static constexpr Shape<4> of_tokens(const K& all, Index tokens) {
+    Shape<4> shape = all.shape();
     shape[1] = tokens;
     return shape;
   }
