@@ -106,6 +106,21 @@ TEST_CASE("the frequencies of rope") {
   const double two_waves = 2 * 2 * std::acos(-1.) / 8192;
   CHECK(kernel::rope_frequency(1, 2, std::pow(two_waves, -1.), llama) ==
         doctest::Approx(two_waves * (1. / 3 + 2. / 3 / 8)));
+  // DeepSeek-V3: kept up to number 10, divided from number 23 on.
+  const kernel::RopeScaling yarn{.rope_type = kernel::RopeType::yarn,
+                                 .factor = 40,
+                                 .original_max_position_embeddings = 4096,
+                                 .mscale = 1,
+                                 .mscale_all_dim = 1};
+  const auto kept = [&](Index i) {
+    return kernel::rope_frequency(i, 64, 10000, yarn) / kernel::rope_frequency(i, 64, 10000, {});
+  };
+  CHECK(kept(10) == 1);
+  CHECK(kept(11) == doctest::Approx(12. / 13 + 1. / 13 / 40));
+  CHECK(kept(23) == doctest::Approx(1. / 40));
+  CHECK(yarn.amplitude() == 1);
+  CHECK(kernel::RopeScaling{.rope_type = kernel::RopeType::yarn, .factor = 4}.amplitude() ==
+        doctest::Approx(0.1 * std::log(4.) + 1));
 }
 
 template <class T>

@@ -2,8 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// @file
-/// `rms_norm`, `rope` and `swiglu`.
+/// `rms_norm`, `rope`, `cat_shared` and `swiglu`.
 
+#include <shardwise/ops/cat_shared.hpp>
 #include <shardwise/ops/rms_norm.hpp>
 #include <shardwise/ops/rope.hpp>
 #include <shardwise/ops/swiglu.hpp>
@@ -61,16 +62,21 @@ TEST_CASE("rms_norm: one wanted gradient is enough") {
 
 Dense dense_rope(const Dense& x, const RopeOptions& options, const std::vector<Index>& positions = {}) {
   Dense y(x.shape);
-  const Index sequence = x.extent(1), heads = x.extent(2), d = x.extent(3), half = d / 2;
-  for (Index row = 0; row < x.size() / d; ++row) {
+  const Index sequence = x.extent(1), heads = x.extent(2), all = x.extent(3),
+              d = options.dims > 0 ? options.dims : all, half = d / 2;
+  const double factor = options.scaling ? options.scaling->amplitude() : 1;
+  for (Index row = 0; row < x.size() / all; ++row) {
     const Index token = row / heads, in_row = token % sequence;
     const auto position = static_cast<double>(
         options.first_position + (positions.empty() ? in_row : positions[static_cast<std::size_t>(token)]));
+    const Index first = row * all + all - d;
+    for (Index i = row * all; i < first; ++i) y[i] = x[i];
     for (Index i = 0; i < half; ++i) {
       const double angle = position * kernel::rope_frequency(i, d, options.theta, options.scaling);
-      const double a = x[row * d + i], b = x[row * d + i + half];
-      y[row * d + i] = a * std::cos(angle) - b * std::sin(angle);
-      y[row * d + i + half] = b * std::cos(angle) + a * std::sin(angle);
+      const Index at = first + (options.interleaved ? 2 * i : i),
+                  beside = at + (options.interleaved ? 1 : half);
+      y[at] = factor * (x[at] * std::cos(angle) - x[beside] * std::sin(angle));
+      y[beside] = factor * (x[beside] * std::cos(angle) + x[at] * std::sin(angle));
     }
   }
   return y;
@@ -91,6 +97,9 @@ TEST_CASE("rope") {
   check_rope<double, Shard<1>>(
       mesh, {.theta = 50, .first_position = 254, .scaling = RopeScaling{RopeType::linear, 2}});
   check_rope<double, Shard<2>>(mesh);
+  check_rope<double, Shard<2>>(mesh, {.dims = 2, .interleaved = true});
+  check_rope<double, Shard<1>>(mesh,
+                               {.scaling = RopeScaling{.rope_type = RopeType::yarn}, .interleaved = true});
   check_rope<double, Partial<>>(mesh);
   check_rope<Eigen::bfloat16, Shard<1>>(mesh);
   const auto two = grid();
@@ -109,6 +118,38 @@ void check_rope_of_documents(const auto& mesh) {
           return dense_rope(x, options, {0, 1, 2, 0, 1, 0, 0, 0, 0, 0, 1, 2});
         },
         random<double, P>(mesh, {2, 6, 3, 4}, 1));
+}
+
+Dense dense_cat_shared(const Dense& x, const Dense& shared) {
+  const Index heads = x.extent(2), own = x.extent(3), common = shared.extent(2);
+  Dense y({x.extent(0), x.extent(1), heads, own + common});
+  for (Index i = 0; i < y.size(); ++i) {
+    const Index row = i / (own + common), at = i % (own + common);
+    y[i] = at < own ? x[row * own + at] : shared[row / heads * common + at - own];
+  }
+  return y;
+}
+
+template <class T, class P, class Shared>
+void check_cat_shared(const auto& mesh) {
+  check([](const auto& x, const auto& shared) { return cat_shared(x, shared); }, dense_cat_shared,
+        random<T, P>(mesh, {2, 5, 3, 4}, 1), random<T, Shared>(mesh, {2, 5, 2}, 2));
+}
+
+TEST_CASE("cat_shared: each head gets the numbers that all heads share") {
+  const auto mesh = line();
+  check_cat_shared<double, Replicate, Replicate>(mesh);
+  check_cat_shared<double, Shard<1>, Shard<1>>(mesh);
+  check_cat_shared<double, Shard<2>, Reduced>(mesh);
+  check_cat_shared<double, Partial<>, Partial<>>(mesh);
+  check_cat_shared<Eigen::bfloat16, Shard<2>, Reduced>(mesh);
+  check_operation(mesh, CatSharedOp(), Shape<4>{2, 3, 2, 3}, Shape<3>{2, 3, 2});
+  const auto x = random<double, Replicate>(mesh, {2, 3, 2, 4}, 1);
+  CHECK_THROWS_WITH_AS(
+      cat_shared(x, random<double, Replicate>(mesh, {2, 2, 4}, 1)),
+      "cat_shared: x is [2 x 3 x 2 x 4], but what its heads share is [2 x 2 x 4]: they differ in "
+      "batch or sequence",
+      std::invalid_argument);
 }
 
 TEST_CASE("rope: positions begin anew in each document") {
@@ -131,6 +172,8 @@ TEST_CASE("rope: what it refuses") {
     });
   };
   CHECK(refusal(5, {}) == "rope: head_dim is 5, but it must be even: its numbers are turned in pairs");
+  CHECK(refusal(5, {.dims = 3}) == "rope: dims is 3, but it must be even: its numbers are turned in pairs");
+  CHECK(refusal(4, {.dims = 6}) == "rope: dims is 6, but it must be 0 to head_dim, 4");
   CHECK(refusal(4, {.theta = 0}) == "rope: theta is 0, but it must be positive");
   CHECK(refusal(4, {.first_position = -1}) == "rope: first_position is -1, but positions count from 0");
   CHECK(refusal(4, {.scaling = RopeScaling{.factor = -2}}) ==

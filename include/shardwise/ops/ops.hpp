@@ -11,6 +11,7 @@
 #include <shardwise/ops/arithmetic.hpp>
 #include <shardwise/ops/attention.hpp>
 #include <shardwise/ops/cat.hpp>
+#include <shardwise/ops/cat_shared.hpp>
 #include <shardwise/ops/comparison.hpp>
 #include <shardwise/ops/contract.hpp>
 #include <shardwise/ops/dropout.hpp>

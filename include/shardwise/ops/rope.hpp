@@ -12,6 +12,7 @@
 /// q = rope(q, {.theta = 500000, .scaling = RopeScaling{.factor = 32}});    // Llama 3.2
 /// q = rope(q, {.first_position = cache.length()});                         // decoding
 /// q = rope(q, documents);                         // positions restart in each document of a row
+/// q = rope(q, {.dims = 64, .interleaved = true});                         // DeepSeek
 /// ```
 
 #include <shardwise/kernel/documents.hpp>
@@ -28,6 +29,8 @@ struct RopeOptions {
   double theta = 10000;      ///< the base of the wavelengths
   Index first_position = 0;  ///< of the sequence's first token
   std::optional<RopeScaling> scaling{};
+  Index dims = 0;            ///< so many numbers at the end of each head are turned; 0: all
+  bool interleaved = false;  ///< pairs are numbers 2i and 2i + 1, instead of i and i + dims/2
 };
 
 struct RopeOp {
@@ -55,8 +58,12 @@ struct RopeOp {
     return shape(x);
   }
   constexpr Shape<4> shape(const Shape<4>& x) const {
-    if (x[3] % 2 != 0) {
-      detail::fail({"rope: head_dim is ", x[3], ", but it must be even: its numbers are turned in pairs"});
+    if (options.dims < 0 || options.dims > x[3]) {
+      detail::fail({"rope: dims is ", options.dims, ", but it must be 0 to head_dim, ", x[3]});
+    }
+    if (dims(x[3]) % 2 != 0) {
+      detail::fail({"rope: ", options.dims > 0 ? "dims" : "head_dim", " is ", dims(x[3]),
+                    ", but it must be even: its numbers are turned in pairs"});
     }
     if (!(options.theta > 0)) {
       detail::fail({"rope: theta is ", options.theta, ", but it must be positive"});
@@ -79,12 +86,13 @@ struct RopeOp {
   }
 
  private:
+  constexpr Index dims(Index head_dim) const { return options.dims > 0 ? options.dims : head_dim; }
   static constexpr void check(const RopeScaling& scaling) {
     if (!(scaling.factor > 0)) {
       detail::fail({"rope: the scaling factor is ", scaling.factor, ", but it must be positive"});
     }
-    if (scaling.rope_type != RopeType::llama3) return;
-    if (!(scaling.low_freq_factor < scaling.high_freq_factor)) {
+    if (scaling.rope_type == RopeType::linear) return;
+    if (scaling.rope_type == RopeType::llama3 && !(scaling.low_freq_factor < scaling.high_freq_factor)) {
       detail::fail({"rope: low_freq_factor is ", scaling.low_freq_factor,
                     ", but it must be less than high_freq_factor, ", scaling.high_freq_factor});
     }
@@ -111,9 +119,10 @@ struct RopeOp {
   template <class T>
   void turn(const View<const T, 4>& block, kernel::Rotation rotation, const T* from, T* to, bool accumulate,
             const Index* positions) const {
-    kernel::rope(block.size[0], block.size[1], block.size[2], {block.size[3], options.theta, options.scaling},
+    kernel::rope(block.size[0], block.size[1], block.size[2],
+                 {dims(block.size[3]), options.theta, options.scaling},
                  options.first_position + (positions ? 0 : block.begin[1]), rotation, from, to, accumulate,
-                 positions);
+                 positions, {block.size[3] - dims(block.size[3]), options.interleaved});
   }
 };
 
