@@ -17,15 +17,15 @@ namespace sw = shardwise;
 inline void expect_weights(const std::filesystem::path& folder, const sw::LlamaConfig& config) {
   const sw::Weights weights(folder);
   const std::string last = "model.layers." + std::to_string(config.layers - 1) + ".";
-  const auto expect = [&](const std::string& name, sw::Index rows) {
-    const sw::Index shape[]{rows, config.features};
+  const auto expect = [&](const std::string& name, sw::Index rows, sw::Index columns) {
+    const sw::Index shape[]{rows, columns};
     const std::string why = weights.problem(name, sw::DataType::f32, shape);
     if (!why.empty()) throw std::runtime_error("config.json and the weights differ: " + why);
   };
-  expect("model.embed_tokens.weight", config.vocabulary);
-  expect(last + "self_attn.q_proj.weight", config.heads * config.head_size());
+  expect("model.embed_tokens.weight", config.vocabulary, config.features);
+  expect(last + "self_attn.o_proj.weight", config.features, config.heads * config.value_size());
   if (config.of_layer(config.layers - 1).experts) return;
-  expect(last + "mlp.gate_proj.weight", config.hidden);
+  expect(last + "mlp.gate_proj.weight", config.hidden, config.features);
 }
 
 }  // namespace tools

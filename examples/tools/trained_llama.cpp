@@ -124,8 +124,9 @@ class TrainedLlama final : public TrainedModel {
   sw::Index export_adapters(const std::filesystem::path& folder, const std::filesystem::path& base) override {
     if constexpr (has_adapters) {
       if (!is_first_replica()) return 0;
-      return sw::save_adapters(mesh_, stages_, folder,
-                               {.name_of = sw::hugging_face_name, .base_model = base.string()});
+      return sw::save_adapters(
+          mesh_, stages_, folder,
+          {.name_of = sw::hugging_face_names(stages_.front().config()), .base_model = base.string()});
     } else {
       throw std::logic_error("this model has no adapters");
     }

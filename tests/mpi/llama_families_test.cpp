@@ -197,8 +197,12 @@ TEST_CASE("what no family computes is refused by name") {
   json["attn_logit_softcapping"] = 50.0;
   CHECK(has(problem(json), "attn_logit_softcapping: it is 50"));
   json = published(qwen2);
-  json["rope_scaling"] = {{"rope_type", "yarn"}, {"factor", 4.0}};
-  CHECK(has(problem(json), "it is \"yarn\", expected"));
+  json["rope_scaling"] = {{"rope_type", "longrope"}, {"factor", 4.0}};
+  CHECK(has(problem(json), "it is \"longrope\", expected \"default\", \"linear\", \"llama3\" or \"yarn\""));
+  json["rope_scaling"] = {{"type", "yarn"}, {"factor", 4.0}, {"original_max_position_embeddings", 32768}};
+  CHECK(read(json).scaling->rope_type == RopeType::yarn);
+  json["rope_scaling"]["attention_factor"] = 1.5;
+  CHECK(has(problem(json), "attention_factor: it is 1.5, expected null"));
 
   LlamaConfig mixed = read(published(qwen3));
   mixed.qkv_bias = true;

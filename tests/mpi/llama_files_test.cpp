@@ -188,7 +188,7 @@ TEST_CASE("rotary embeddings as transformers 4 and as transformers 5 write them"
   json = least();
   json["rope_parameters"] = {{"rope_theta", 8}, {"factor", 8}};
   CHECK(problem(folder, json) ==
-        "rope_parameters.rope_type: it is missing, expected \"default\", \"linear\" or \"llama3\"");
+        "rope_parameters.rope_type: it is missing, expected \"default\", \"linear\", \"llama3\" or \"yarn\"");
   json["rope_parameters"] = {{"rope_theta", 8}, {"rope_type", "default"}, {"partial_rotary_factor", 0.5}};
   CHECK(problem(folder, json) == "rope_parameters.partial_rotary_factor: it is 0.5, expected 1");
   json = least();
@@ -426,11 +426,12 @@ TEST_CASE("what is wrong in a config.json is named with file, key and value") {
   auto scaled = [&](const Json& scaling) { return with("rope_scaling", scaling); };
   CHECK(scaled(Json::array()) == "rope_scaling: it is [], expected an object");
   CHECK(scaled(Json::object()) ==
-        "rope_scaling.rope_type: it is missing, expected \"default\", \"linear\" or \"llama3\"");
-  CHECK(scaled({{"rope_type", "yarn"}}) ==
-        "rope_scaling.rope_type: it is \"yarn\", expected \"default\", \"linear\" or \"llama3\"");
+        "rope_scaling.rope_type: it is missing, expected \"default\", \"linear\", \"llama3\" or \"yarn\"");
+  CHECK(
+      scaled({{"rope_type", "longrope"}}) ==
+      "rope_scaling.rope_type: it is \"longrope\", expected \"default\", \"linear\", \"llama3\" or \"yarn\"");
   CHECK(scaled({{"type", "dynamic"}}) ==
-        "rope_scaling.type: it is \"dynamic\", expected \"default\", \"linear\" or \"llama3\"");
+        "rope_scaling.type: it is \"dynamic\", expected \"default\", \"linear\", \"llama3\" or \"yarn\"");
   CHECK(scaled({{"rope_type", "linear"}}) ==
         "rope_scaling.factor: it is missing, expected a positive number");
   CHECK(scaled({{"rope_type", "linear"}, {"factor", 0}}) ==

@@ -12,6 +12,16 @@
 
 namespace shardwise {
 
+/// The sizes of multi-head latent attention (DeepSeek). Of `head_dim` numbers of a query or key, the last `rope_dim` get
+/// rotary embeddings; those of a token's keys are the same in all heads.
+struct LatentSizes {
+  Index q_rank = 0;     ///< q_lora_rank: numbers of a query's latent; 0: queries are projected from features
+  Index kv_rank = 512;  ///< kv_lora_rank: of the latent of keys and values
+  Index rope_dim = 64;  ///< qk_rope_head_dim; head_dim - rope_dim is qk_nope_head_dim
+  Index value_dim = 128;    ///< v_head_dim
+  bool interleaved = true;  ///< rope_interleave: see `RopeOptions`
+};
+
 struct LlamaConfig {
   Index vocabulary = 32000;  ///< vocab_size
   Index features = 4096;     ///< hidden_size
@@ -31,6 +41,8 @@ struct LlamaConfig {
   double deviation = 0.02;               ///< initializer_range: of the initial weights
 
   // Options of other families than Llama; see `hugging_face_families`.
+  std::optional<LatentSizes>
+      latent{};           ///< multi-head latent attention (DeepSeek); `kv_heads` must be `heads`
   bool qkv_bias = false;  ///< the projections to queries, keys and values have a bias
   bool head_norms =
       false;  ///< QK norm: an RMSNorm of each head's query and key, before the rotary embeddings
@@ -54,6 +66,14 @@ struct LlamaConfig {
   Index micro_batches = 1;
 
   constexpr Index head_size() const { return head_dim > 0 ? head_dim : features / heads; }
+  constexpr Index value_size() const { return latent ? latent->value_dim : head_size(); }
+  /// The numbers that the projections to queries and to keys take, and those of a head that the latter gives, which
+  /// include its value if there are latents.
+  constexpr Index query_features() const { return latent && latent->q_rank > 0 ? latent->q_rank : features; }
+  constexpr Index key_features() const { return latent ? latent->kv_rank : features; }
+  constexpr Index projected_key_size() const {
+    return latent ? head_size() - latent->rope_dim + latent->value_dim : head_size();
+  }
   /// The same with the window and the rotary embeddings of layer `number`.
   constexpr LlamaConfig of_layer(Index number) const {
     LlamaConfig own = *this;
@@ -69,11 +89,20 @@ struct LlamaConfig {
   /// The factors of embeddings, if `scaled_tokens`, and of scores, if not 1/√head_dim.
   constexpr double token_scale() const { return root(real(features)); }
   constexpr std::optional<double> score_scale() const {
+    if (latent && scaling && scaling->rope_type == RopeType::yarn && scaling->mscale_all_dim != 0) {
+      const double magnitude = std::is_constant_evaluated() ? 1 : scaling->magnitude(scaling->mscale_all_dim);
+      return magnitude * magnitude / root(real(head_size()));
+    }
     return query_scalar > 0 ? std::optional(1 / root(query_scalar)) : std::nullopt;
   }
   /// The number of weights in a layer's attention, without biases and norms; in an MLP; and in experts, of all or of
   /// those that a token uses.
-  constexpr Index attention_weights() const { return features * head_size() * 2 * (heads + kv_heads); }
+  constexpr Index attention_weights() const {
+    if (!latent) return features * head_size() * 2 * (heads + kv_heads);
+    const Index latents = latent->q_rank + latent->kv_rank + latent->rope_dim;
+    return features * (latents + heads * value_size()) +
+           heads * (query_features() * head_size() + key_features() * projected_key_size());
+  }
   constexpr Index mlp_weights() const { return 3 * features * hidden; }
   constexpr Index expert_weights(bool used) const {
     if (!experts) return 0;
@@ -84,7 +113,8 @@ struct LlamaConfig {
   /// In the model: all, or those that are multiplied with each token.
   constexpr Index parameters() const {
     const Index biases = qkv_bias ? (heads + 2 * kv_heads) * head_size() : 0;
-    const Index norms = (output_norms ? 4 : 2) * features + (head_norms ? 2 * head_size() : 0);
+    const Index norms = (output_norms ? 4 : 2) * features + (head_norms ? 2 * head_size() : 0) +
+                        (latent ? latent->q_rank + latent->kv_rank : 0);
     return (tied ? 1 : 2) * vocabulary * features + features + layers * (norms + biases) +
            weights_of_layers(false);
   }
@@ -119,15 +149,26 @@ struct LlamaConfig {
     if (groups < 1 || kept < 1 || kept > groups || mixture.experts % groups != 0) {
       detail::fail({"LlamaConfig: ", kept, " of ", groups, " groups of ", mixture.experts, " experts"});
     }
-    for (const Size& size :
-         {Size{"vocabulary", vocabulary, 1, most}, Size{"features", features},
-          Size{"layers", layers, 1, 1 << 16}, Size{"heads", heads}, Size{"kv_heads", kv_heads},
-          Size{"head_dim", head_dim, 0}, Size{"hidden", hidden}, Size{"context", context},
-          Size{"window", window.value_or(1)}, Size{"full_every", full_every, 0},
-          Size{"dense_layers", dense_layers, 0}, Size{"micro_batches", micro_batches},
-          Size{"experts", mixture.experts, 1, 1 << 16}, Size{"experts.hidden", mixture.hidden},
-          Size{"experts.routing.k", mixture.routing.k, 1, mixture.experts / groups * kept},
-          Size{"experts.shared_hidden", mixture.shared_hidden, 0}}) {
+    for (const Size& size : {Size{"vocabulary", vocabulary, 1, most},
+                             Size{"features", features},
+                             Size{"layers", layers, 1, 1 << 16},
+                             Size{"heads", heads},
+                             Size{"kv_heads", kv_heads},
+                             Size{"head_dim", head_dim, 0},
+                             Size{"hidden", hidden},
+                             Size{"context", context},
+                             Size{"window", window.value_or(1)},
+                             Size{"full_every", full_every, 0},
+                             Size{"dense_layers", dense_layers, 0},
+                             Size{"micro_batches", micro_batches},
+                             Size{"experts", mixture.experts, 1, 1 << 16},
+                             Size{"experts.hidden", mixture.hidden},
+                             Size{"experts.routing.k", mixture.routing.k, 1, mixture.experts / groups * kept},
+                             Size{"experts.shared_hidden", mixture.shared_hidden, 0},
+                             Size{"q_rank", latent_or_one().q_rank, 0},
+                             Size{"kv_rank", latent_or_one().kv_rank},
+                             Size{"rope_dim", latent_or_one().rope_dim, 2},
+                             Size{"value_dim", latent_or_one().value_dim}}) {
       const bool less = size.value < size.least;
       if (less || size.value > size.most) {
         detail::fail({"LlamaConfig: ", size.name, " is ", size.value, ", which must be ",
@@ -149,8 +190,17 @@ struct LlamaConfig {
     if (heads % kv_heads != 0) {
       detail::fail({"LlamaConfig: ", heads, " heads are not a multiple of ", kv_heads, " key/value heads"});
     }
-    if (head_size() % 2 != 0) {
-      detail::fail({"LlamaConfig: rotary embeddings need an even head_dim, not ", head_size()});
+    if (const Index turned = latent ? latent->rope_dim : head_size(); turned % 2 != 0) {
+      detail::fail({"LlamaConfig: rotary embeddings need an even ", latent ? "rope_dim" : "head_dim",
+                    ", not ", turned});
+    }
+    if (latent && latent->rope_dim >= head_size()) {
+      detail::fail({"LlamaConfig: rope_dim is ", latent->rope_dim, ", which must be less than head_dim, ",
+                    head_size()});
+    }
+    if (latent && (kv_heads != heads || head_norms || qkv_bias)) {
+      detail::fail({"LlamaConfig: with latent attention, kv_heads, ", kv_heads, ", must be heads, ", heads,
+                    ", and qkv_bias and head_norms false"});
     }
     if (!(query_scalar >= 0 && attention_softcap >= 0 && logit_softcap >= 0)) {
       detail::fail({"LlamaConfig: query_scalar is ", query_scalar, ", attention_softcap ", attention_softcap,
@@ -166,6 +216,7 @@ struct LlamaConfig {
   }
 
  private:
+  constexpr LatentSizes latent_or_one() const { return latent.value_or(LatentSizes{}); }
   /// 1 where the numbers do not matter: in constant expressions.
   static constexpr double root(double x) { return std::is_constant_evaluated() ? 1 : std::sqrt(x); }
   static constexpr double real(Index count) { return static_cast<double>(count); }
@@ -178,7 +229,7 @@ struct LlamaConfig {
     const double all = real(context), seen = window && *window < context / 2 ? 2 * real(*window) : all;
     const double full = full_every > 0 ? 1 / real(full_every) : 0;  // layers without a window
     return real(weights_of_layers(true)) / real(layers) +
-           real(heads * head_size()) * (full * all + (1 - full) * seen);
+           real(heads * (head_size() + value_size())) / 2 * (full * all + (1 - full) * seen);
   }
 };
 

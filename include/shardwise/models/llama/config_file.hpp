@@ -11,76 +11,11 @@
 /// const LlamaTokens tokens = read_llama_tokens("llama/");
 /// ```
 
-#include <shardwise/base/bodies.hpp>
-#include <shardwise/models/llama/expert_keys.hpp>
+#include <shardwise/models/llama/attention_keys.hpp>
 
 namespace shardwise {
 
 namespace detail {
-
-struct Rope {
-  std::optional<double> theta;
-  std::optional<RopeScaling> scaling;
-};
-
-/// Reads "rope_parameters" or, before transformers 5, "rope_scaling".
-inline Rope read_rope(const JsonPart& rope) {
-  rope.must_be("partial_rotary_factor", 1);
-  Rope result;
-  if (!rope["rope_theta"].null()) result.theta = rope["rope_theta"].positive_number();
-  const JsonPart type = rope[rope["rope_type"].null() && !rope["type"].null() ? "type" : "rope_type"];
-  // With a theta alone the type is the default; a scaling must state its type.
-  const bool plain = type.json() == "default" || (type.null() && result.theta && rope["factor"].null());
-  const bool linear = type.json() == "linear";
-  if (!plain && !linear && type.json() != "llama3") type.expected("\"default\", \"linear\" or \"llama3\"");
-  rope.only({"rope_theta", "rope_type", "type", "factor", "low_freq_factor", "high_freq_factor",
-             "original_max_position_embeddings", "partial_rotary_factor"});
-  if (plain) return result;
-  RopeScaling& scaling = result.scaling.emplace();
-  scaling.factor = rope["factor"].positive_number();
-  scaling.rope_type = linear ? RopeType::linear : RopeType::llama3;
-  if (linear) return result;
-  scaling.low_freq_factor = read_number(rope, "low_freq_factor", scaling.low_freq_factor);
-  scaling.high_freq_factor = read_number(rope, "high_freq_factor", scaling.high_freq_factor);
-  scaling.original_max_position_embeddings = read_size(rope, "original_max_position_embeddings");
-  if (!(scaling.low_freq_factor < scaling.high_freq_factor)) {
-    rope.fail("low_freq_factor is " + Json(scaling.low_freq_factor).dump() +
-              ", expected less than high_freq_factor, " + Json(scaling.high_freq_factor).dump());
-  }
-  return result;
-}
-
-/// Reads all forms; if several are present they must agree. Layers with a window may have their own.
-inline void read_rope(const JsonPart& config, LlamaConfig& result) {
-  config.must_be("partial_rotary_factor", 1);
-  std::optional<double> theta;
-  if (!config["rope_theta"].null()) theta = config["rope_theta"].positive_number();
-  if (result.window_theta) {
-    result.window_theta = read_number(config, "rope_local_base_freq", *result.window_theta);
-  }
-  bool first = true;
-  for (const char* key : {"rope_scaling", "rope_parameters"}) {
-    JsonPart part = config[key];
-    if (part.null()) continue;
-    if (const JsonPart window = part["sliding_attention"]; result.window_theta && !window.null()) {
-      const Rope local = read_rope(window);
-      if (local.scaling) window.expected("no scaling");
-      result.window_theta = local.theta.value_or(*result.window_theta);
-      part.only({"sliding_attention", "full_attention"});
-      part = part["full_attention"];
-    }
-    const Rope rope = read_rope(part);
-    if (rope.theta && theta && *rope.theta != *theta) {
-      config.fail("rope_theta is " + Json(*theta).dump() + " and " + Json(*rope.theta).dump() +
-                  ", expected one value");
-    }
-    if (!first && rope.scaling != result.scaling) part.expected("what rope_scaling says");
-    if (rope.theta) theta = rope.theta;
-    result.scaling = rope.scaling;
-    first = false;
-  }
-  result.theta = theta.value_or(result.theta);
-}
 
 /// A token id, a list of them, or nothing.
 inline std::vector<std::int32_t> read_token_ids(const JsonPart& part) {
@@ -149,6 +84,7 @@ SHARDWISE_INLINE void check_keys(const JsonPart& config, const HuggingFaceFamily
         "hidden_activation query_pre_attn_scalar attn_logit_softcapping final_logit_softcapping "
         "rope_local_base_freq sliding_window_pattern ";
   }
+  if (family.defaults.latent) read += "qk_nope_head_dim qk_rope_head_dim rope_interleave ";
   config.for_each_member([&](const std::string& key, const JsonPart& part) {
     const auto has = [&](std::string_view word) { return key.find(word) != key.npos; };
     const double nothing = has("scal") || has("multiplier") ? 1 : 0;
@@ -247,6 +183,7 @@ SHARDWISE_INLINE LlamaConfig llama_config_of(const Json& json) {
     result.kv_heads = result.heads;  // also if null
   result.kv_heads = read_size(config, "num_key_value_heads", result.kv_heads);
   result.head_dim = read_size(config, "head_dim", result.head_dim);
+  if (result.latent) read_latent(config, result);
   result.hidden = read_size(config, "intermediate_size");
   result.context = read_size(config, "max_position_embeddings", result.context);
   read_window(config, *family, result);
@@ -315,7 +252,7 @@ SHARDWISE_INLINE std::string llama_config_text(const LlamaConfig& config, const 
       {"max_position_embeddings", config.context},
       {"rms_norm_eps", config.epsilon},
       {"rope_theta", config.theta},
-      {"rope_scaling", nullptr},
+      {"rope_scaling", config.scaling ? detail::rope_scaling_keys(*config.scaling) : Json()},
       {"tie_word_embeddings", config.tied},
       {"initializer_range", config.deviation},
       {"attention_bias", false},
@@ -324,6 +261,7 @@ SHARDWISE_INLINE std::string llama_config_text(const LlamaConfig& config, const 
       {"bos_token_id", nullptr},
       {"eos_token_id", nullptr},
   });
+  if (config.latent) detail::write_latent(config, json);
   json.erase("rope_parameters");                      // the older form of the keys that follow
   if (config.qkv_bias) json.erase("attention_bias");  // it is another one
   if (family.qwen()) {
@@ -351,15 +289,6 @@ SHARDWISE_INLINE std::string llama_config_text(const LlamaConfig& config, const 
   if (tokens.begin) json["bos_token_id"] = *tokens.begin;
   if (tokens.ends.size() == 1) json["eos_token_id"] = tokens.ends.front();
   if (tokens.ends.size() > 1) json["eos_token_id"] = tokens.ends;
-  if (const auto& scaling = config.scaling) {
-    const bool llama3 = scaling->rope_type == RopeType::llama3;
-    json["rope_scaling"] = {{"rope_type", llama3 ? "llama3" : "linear"}, {"factor", scaling->factor}};
-    if (llama3) {
-      json["rope_scaling"]["low_freq_factor"] = scaling->low_freq_factor;
-      json["rope_scaling"]["high_freq_factor"] = scaling->high_freq_factor;
-      json["rope_scaling"]["original_max_position_embeddings"] = scaling->original_max_position_embeddings;
-    }
-  }
   return json.dump(2) + "\n";
 }
 

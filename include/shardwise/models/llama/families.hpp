@@ -108,7 +108,7 @@ constexpr bool has_experts_of(const HuggingFaceFamily& family, const LlamaConfig
 inline const HuggingFaceFamily& family_of(const LlamaConfig& config) {
   const auto parts = [](const LlamaConfig& of) {
     return std::tuple(of.qkv_bias, of.head_norms, of.output_norms, of.norm_offset, of.scaled_tokens, of.gelu,
-                      of.window_theta.has_value());
+                      of.window_theta.has_value(), of.latent.has_value());
   };
   const bool capped = config.attention_softcap > 0 || config.logit_softcap > 0 || config.query_scalar > 0;
   for (const HuggingFaceFamily& family : hugging_face_families) {

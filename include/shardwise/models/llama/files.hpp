@@ -32,6 +32,10 @@ inline std::string hugging_face_name(std::string_view path) {
       Part{"attention_norm", "input_layernorm"},
       Part{"mlp_norm", "post_attention_layernorm"},
       Part{"attention", "self_attn"},
+      Part{"q_a", "q_a_proj"},
+      Part{"q_a_norm", "q_a_layernorm"},
+      Part{"kv_a", "kv_a_proj_with_mqa"},
+      Part{"kv_a_norm", "kv_a_layernorm"},
       Part{"wq", "q_proj"},
       Part{"wk", "k_proj"},
       Part{"wv", "v_proj"},
@@ -70,21 +74,26 @@ inline std::string expert_names(std::string_view parameter, Index experts, bool 
 
 }  // namespace detail
 
-/// The same for a model with this configuration: with norms of outputs, the norm before an MLP has another name; and
-/// experts are several tensors.
+/// The same for a model with this configuration: with norms of outputs, the norm before an MLP has another name, and so
+/// have projections from latents; and experts are several tensors.
 inline auto hugging_face_names(const LlamaConfig& config) {
   const Index experts = config.experts ? config.experts->experts : 0;
   const bool mixtral = experts > 0 && detail::family_of(config).type == std::string_view("mixtral");
-  return [=, output_norms = config.output_norms](std::string_view path) {
-    constexpr std::string_view of_experts = ".experts.", end = "post_attention_layernorm.weight";
+  return [=, output_norms = config.output_norms, latent = config.latent](std::string_view path) {
+    constexpr std::string_view of_experts = ".experts.";
     if (const std::size_t at = path.find(of_experts); at != path.npos) {
       return hugging_face_name(path.substr(0, at)) + "." +
              detail::expert_names(path.substr(at + of_experts.size()), experts, mixtral);
     }
     std::string name = hugging_face_name(path);
+    const auto replace = [&](std::string_view part, const char* other) {
+      if (const auto at = name.find(part); at != name.npos) name.replace(at, part.size(), other);
+    };
     if (output_norms && path.ends_with(".mlp_norm.weight")) {
-      name.replace(name.size() - end.size(), end.size(), "pre_feedforward_layernorm.weight");
+      replace("post_attention_layernorm", "pre_feedforward_layernorm");
     }
+    if (latent && latent->q_rank > 0) replace(".q_proj.", ".q_b_proj.");
+    if (latent) replace(".k_proj.", ".kv_b_proj.");
     return name;
   };
 }

@@ -10,6 +10,7 @@
 
 #include <shardwise/layout/diagnosis.hpp>
 #include <shardwise/models/llama/config.hpp>
+#include <shardwise/models/llama/latent.hpp>
 #include <shardwise/nn/attention.hpp>
 #include <shardwise/nn/mixture_of_experts.hpp>
 #include <shardwise/nn/project.hpp>
@@ -62,8 +63,9 @@ constexpr auto normed_or_same(const std::optional<Norm>& norm, const auto& x) {
 
 }  // namespace detail
 
-template <class MeshType, class PlanType, class T = float>
-class LlamaAttention : public Module<LlamaAttention<MeshType, PlanType, T>> {
+/// `NormStyle`: the style of the norm before it, for latents.
+template <class MeshType, class PlanType, class T = float, class NormStyle = NoParallel>
+class LlamaAttention : public Module<LlamaAttention<MeshType, PlanType, T, NormStyle>> {
  public:
   template <FixedString Name>
   using Projection = Linear<MeshType, style_of<PlanType, Name>, T, 2, 1>;
@@ -73,14 +75,21 @@ class LlamaAttention : public Module<LlamaAttention<MeshType, PlanType, T>> {
   using Output = Linear<MeshType, style_of<PlanType, "wo">, T, 1, 2, false>;
 
   constexpr LlamaAttention(const MeshType& mesh, const LlamaConfig& config)
-      : wq(projection<"wq">(mesh, config, config.heads)),
-        wk(projection<"wk">(mesh, config, config.kv_heads)),
-        wv(projection<"wv">(mesh, config, config.kv_heads)),
-        wo(mesh, {config.heads, config.head_size()}, {config.features}, Init::normal(config.deviation), {},
+      : wq(projection<"wq">(mesh, config, config.query_features(), config.heads, config.head_size())),
+        wk(projection<"wk">(mesh, config, config.key_features(), config.kv_heads,
+                            config.projected_key_size())),
+        wv(projection<"wv">(mesh, config, config.latent ? 0 : config.features, config.kv_heads,
+                            config.head_size())),
+        wo(mesh, {config.heads, config.value_size()}, {config.features}, Init::normal(config.deviation), {},
            config.lora),
         rope_{.theta = config.theta, .scaling = config.scaling},
         attention_options_{
             .window = config.window, .scale = config.score_scale(), .softcap = config.attention_softcap} {
+    if (config.latent) {
+      latent.emplace(mesh, config);
+      rope_.dims = config.latent->rope_dim;
+      rope_.interleaved = config.latent->interleaved;
+    }
     if (config.head_norms) {
       const double offset = config.norm_offset;
       q_norm.emplace(mesh, config.head_size(), config.epsilon, offset);
@@ -95,7 +104,7 @@ class LlamaAttention : public Module<LlamaAttention<MeshType, PlanType, T>> {
   /// x and the result: [batch, sequence, features]. With documents, [batch, sequence], a token sees only those of
   /// its own document, in which positions restart (see the functions `attention` and `rope`).
   constexpr auto forward(const auto& x, const Operand auto&... documents) const {
-    auto [q, k, v] = project(x, wq, wk, wv);
+    auto [q, k, v] = heads_of(x);
     return wo(inner_attention(rope(detail::normed_or_same(q_norm, q), documents..., rope_),
                               rope(detail::normed_or_same(k_norm, k), documents..., rope_), v, documents...,
                               attention_options_));
@@ -103,7 +112,7 @@ class LlamaAttention : public Module<LlamaAttention<MeshType, PlanType, T>> {
   /// The same for tokens that follow those in the cache, to which their keys and values are appended.
   template <TensorType K>
   constexpr auto forward(const auto& x, KeyValueCache<K>& cache) const {
-    auto [q, k, v] = project(x, wq, wk, wv);
+    auto [q, k, v] = heads_of(x);
     RopeOptions here = rope_;
     here.first_position = cache.length();
     cache.append(rope(detail::normed_or_same(k_norm, k), here), v);
@@ -112,9 +121,10 @@ class LlamaAttention : public Module<LlamaAttention<MeshType, PlanType, T>> {
   constexpr auto keys(const auto& x) const { return rope(detail::normed_or_same(k_norm, wk(x)), rope_); }
 
   constexpr void visit(auto&& f) {
+    if (latent) latent->visit(f);
     f("wq", wq);
     f("wk", wk);
-    f("wv", wv);
+    if (!latent) f("wv", wv);
     if (q_norm) f("q_norm", *q_norm);
     if (k_norm) f("k_norm", *k_norm);
     f("inner_attention", inner_attention);
@@ -123,17 +133,29 @@ class LlamaAttention : public Module<LlamaAttention<MeshType, PlanType, T>> {
 
   Projection<"wq"> wq;
   Projection<"wk"> wk;
-  Projection<"wv"> wv;
+  Projection<"wv"> wv;  ///< empty with latents
+  std::optional<LatentProjections<MeshType, NormStyle, T>> latent;
   HeadNorm<"wq"> q_norm;
   HeadNorm<"wk"> k_norm;
   styled<InnerAttention, style_of<PlanType, "inner_attention">> inner_attention;
   Output wo;
 
  private:
+  /// Queries, keys and values, before norms and rotary embeddings.
+  constexpr auto heads_of(const auto& x) const {
+    using Heads = decltype(project(x, wq, wk, wv));
+    if constexpr (std::is_same_v<decltype(latent->heads(x, wq, wk)), Heads>) {
+      if (latent) return latent->heads(x, wq, wk);
+    } else if (latent) {
+      throw std::logic_error(
+          "Llama: latents need a plan with one style for wk and wv, and for both sides of a norm");
+    }
+    return project(x, wq, wk, wv);
+  }
   template <FixedString Name>
-  static constexpr Projection<Name> projection(const MeshType& mesh, const LlamaConfig& config, Index heads) {
-    return Projection<Name>(mesh, {config.features}, {heads, config.head_size()},
-                            Init::normal(config.deviation),
+  static constexpr Projection<Name> projection(const MeshType& mesh, const LlamaConfig& config,
+                                               Index features, Index heads, Index head_dim) {
+    return Projection<Name>(mesh, {features}, {heads, head_dim}, Init::normal(config.deviation),
                             config.qkv_bias ? std::optional(Init::constant(0)) : std::nullopt, config.lora);
   }
 
@@ -238,8 +260,9 @@ class LlamaLayer : public Module<LlamaLayer<MeshType, PlanType, T>> {
  public:
   template <FixedString Name>
   using Norm = RMSNorm<MeshType, style_of<PlanType, Name>, T>;
-  using Attention =
-      styled<LlamaAttention<MeshType, PlanBelow<PlanType, "attention">, T>, style_of<PlanType, "attention">>;
+  using Attention = styled<
+      LlamaAttention<MeshType, PlanBelow<PlanType, "attention">, T, style_of<PlanType, "attention_norm">>,
+      style_of<PlanType, "attention">>;
   using Mlp = styled<LlamaMlp<MeshType, PlanBelow<PlanType, "mlp">, T>, style_of<PlanType, "mlp">>;
   using Experts = LlamaExperts<MeshType, style_of<PlanType, "experts">, T>;
   static constexpr bool may_have_experts = detail::is_named<style_of<PlanType, "experts">>;

@@ -41,7 +41,8 @@ class LlamaCache {
       : first_(first_has_attention ? 0 : 1) {
     layers_.reserve(static_cast<std::size_t>(config.layers));
     for (std::size_t i = 0; i < static_cast<std::size_t>(config.layers); ++i) {
-      layers_.emplace_back(mesh, batch, i < first_ ? 0 : capacity, config.kv_heads, config.head_size());
+      layers_.emplace_back(mesh, batch, i < first_ ? 0 : capacity, config.kv_heads, config.head_size(),
+                           config.value_size());
     }
   }
 
