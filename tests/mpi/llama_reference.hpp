@@ -3,7 +3,7 @@
 #pragma once
 
 /// @file
-/// Compares a Llama, a Qwen or a Gemma with what PyTorch computed (tests/reference/generate.py): logits, loss and every
+/// Compares a Llama, a Qwen, a Gemma or a DeepSeek with what PyTorch computed (tests/reference/generate.py): logits, loss and every
 /// gradient, losses of some steps of AdamW, and the weights after them. Later steps compute the loss in pieces.
 
 #include <doctest/doctest.h>
@@ -33,6 +33,18 @@ inline detail::AnyTensor read_as(const Weights& file, std::string_view name, con
   return block;
 }
 
+/// The configuration of a reference. One of DeepSeek's type lacks the experts that all such models have.
+inline LlamaConfig reference_config(const std::filesystem::path& folder) {
+  const Json json = read_json(folder / "config.json");
+  if (json.at("model_type") != "deepseek_v3") return read_llama_config(folder / "config.json");
+  Json plain = json;
+  for (const char* key : {"qk_nope_head_dim", "qk_rope_head_dim", "rope_interleave"}) plain.erase(key);
+  plain.update(Json{{"model_type", "llama"}, {"architectures", {"LlamaForCausalLM"}}});
+  LlamaConfig config = detail::llama_config_of(plain);
+  detail::read_latent(detail::JsonPart(json), config);
+  return config.checked();
+}
+
 /// One plan in one precision, whose tolerance is for one pass; the steps of AdamW amplify rounding. The ranks split the
 /// model, or all of them the samples.
 template <class PlanType, class T>
@@ -40,7 +52,7 @@ void check_reference(const std::string& name, double tolerance, double tolerance
                      bool splits_model = true) {
   CAPTURE(name);
   const auto folder = std::filesystem::path(__FILE__).parent_path().parent_path() / "reference" / name;
-  const LlamaConfig config = read_llama_config(folder / "config.json");
+  const LlamaConfig config = reference_config(folder);
   const int tensor = splits_model ? key_value_ranks(world().size(), config.kv_heads) : 1;
   int replicas = splits_model ? world().size() / tensor : 1;
   while (tensor * replicas > config.heads || world().size() % (tensor * replicas) != 0) --replicas;
@@ -93,7 +105,8 @@ void check_reference(const std::string& name, double tolerance, double tolerance
 
 template <class T>
 void check_references(double tolerance, double tolerance_after_steps) {
-  for (const char* name : {"grouped", "uneven", "tied", "qwen2", "qwen3", "gemma2", "gemma3"}) {
+  for (const char* name :
+       {"grouped", "uneven", "tied", "qwen2", "qwen3", "gemma2", "gemma3", "deepseek", "deepseek_lite"}) {
     check_reference<TensorPlan, T>(name, tolerance, tolerance_after_steps);
     check_reference<SequencePlan, T>(name, tolerance, tolerance_after_steps);
   }

@@ -23,6 +23,8 @@ with the balance losses of the layers. Debian: python3-torch. The folders beside
   generate.py mixtral --family mixtral --heads 6 --kv-heads 2 --experts 5 --seed 7
   generate.py qwen3_moe --family qwen3_moe --heads 6 --kv-heads 3 --head-dim 6 --features 20 --experts 7 --seed 8
   generate.py deepseek_moe --family deepseek --heads 6 --kv-heads 2 --layers 3 --experts 6 --seed 9
+  generate.py deepseek --family deepseek_v3 --heads 6 --head-dim 13 --q-rank 10 --rope-dim 8 --yarn --seed 7
+  generate.py deepseek_lite --family deepseek_v3 --heads 5 --head-dim 7 --features 20 --hidden 27 --seed 8
 """
 
 import argparse
@@ -60,6 +62,13 @@ def frequencies(config, local=False):
     scaling = None if local else config["rope_scaling"]
     if not scaling:
         return f
+    if scaling["rope_type"] == "yarn":
+        # The same between the numbers whose frequencies have beta_fast and beta_slow turns.
+        number = lambda turns: dim * math.log(scaling["original_max_position_embeddings"] / (turns * 2 * math.pi)) / (2 * math.log(theta))
+        low = max(math.floor(number(scaling["beta_fast"])), 0)
+        high = min(math.ceil(number(scaling["beta_slow"])), dim - 1)
+        mix = ((torch.arange(dim // 2, dtype=torch.float64) - low) / (high - low)).clamp(0, 1)
+        return mix * f / scaling["factor"] + (1 - mix) * f
     # Llama 3.1: long wavelengths are stretched, short ones are not, and those between are mixed.
     length = 2 * math.pi / f
     turns = scaling["original_max_position_embeddings"] / length
@@ -72,6 +81,32 @@ def rotate(x, angles):  # x [batch, sequence, heads, head_dim], angles [sequence
     a, b = x.chunk(2, dim=-1)
     cos, sin = angles.cos()[:, None].to(x.dtype), angles.sin()[:, None].to(x.dtype)
     return torch.cat([a * cos - b * sin, b * cos + a * sin], dim=-1)
+
+
+def magnitude(scaling, name):  # of YaRN
+    return 0.1 * scaling[name] * math.log(scaling["factor"]) + 1 if scaling else 1
+
+
+def latent_heads(of, config, h, angles):  # queries, keys and values of DeepSeek's attention
+    batch, length, rope = *h.shape[:2], config["qk_rope_head_dim"]
+    norm = lambda x, name: rms_norm(x, of(name), 1e-6)  # whatever rms_norm_eps is
+
+    def rotate_pairs(x):  # as in modeling_deepseek_v3.py: pairs side by side become pairs of halves
+        factor = magnitude(config["rope_scaling"], "mscale") / magnitude(config["rope_scaling"], "mscale_all_dim")
+        return factor * rotate(x.unflatten(-1, (rope // 2, 2)).transpose(-1, -2).flatten(-2), angles)
+
+    if config["q_lora_rank"] is None:
+        q = F.linear(h, of("self_attn.q_proj"))
+    else:
+        q = F.linear(norm(F.linear(h, of("self_attn.q_a_proj")), "self_attn.q_a_layernorm"), of("self_attn.q_b_proj"))
+    q = q.view(batch, length, config["num_attention_heads"], -1)
+    latent, shared = F.linear(h, of("self_attn.kv_a_proj_with_mqa")).split([config["kv_lora_rank"], rope], -1)
+    kv = F.linear(norm(latent, "self_attn.kv_a_layernorm"), of("self_attn.kv_b_proj"))
+    kv = kv.view(batch, length, config["num_attention_heads"], -1)
+    own, v = kv.split([config["qk_nope_head_dim"], config["v_head_dim"]], -1)
+    shared = rotate_pairs(shared[:, :, None]).expand(-1, -1, config["num_attention_heads"], -1)
+    q = torch.cat([q[..., : config["qk_nope_head_dim"]], rotate_pairs(q[..., config["qk_nope_head_dim"] :])], -1)
+    return q, torch.cat([own, shared], -1), v
 
 
 def rms_norm(x, weight, epsilon):
@@ -128,22 +163,26 @@ def logits(w, config, ids):
         local = gemma and config["layer_types"][layer] == "sliding_attention"
         angles = positions * frequencies(config, local and "rope_local_base_freq" in config)
         h = norm(x, "input_layernorm")
-        q, k, v = (
-            F.linear(h, of(f"self_attn.{n}_proj"), w.get(f"model.layers.{layer}.self_attn.{n}_proj.bias"))
-            .view(batch, length, -1, dim)
-            for n in ("q", "k", "v")
-        )
-        if f"model.layers.{layer}.self_attn.q_norm.weight" in w:
-            q, k = norm(q, "self_attn.q_norm"), norm(k, "self_attn.k_norm")
-        q, k = rotate(q, angles), rotate(k, angles)
-        k, v = (t.repeat_interleave(heads // kv_heads, dim=2) for t in (k, v))
+        if "kv_lora_rank" in config:
+            q, k, v = latent_heads(of, config, h, angles)
+            dim = q.shape[-1] / magnitude(config["rope_scaling"], "mscale_all_dim") ** 4
+        else:
+            q, k, v = (
+                F.linear(h, of(f"self_attn.{n}_proj"), w.get(f"model.layers.{layer}.self_attn.{n}_proj.bias"))
+                .view(batch, length, -1, dim)
+                for n in ("q", "k", "v")
+            )
+            if f"model.layers.{layer}.self_attn.q_norm.weight" in w:
+                q, k = norm(q, "self_attn.q_norm"), norm(k, "self_attn.k_norm")
+            q, k = rotate(q, angles), rotate(k, angles)
+            k, v = (t.repeat_interleave(heads // kv_heads, dim=2) for t in (k, v))
         scores = torch.einsum("bqhd,bkhd->bhqk", q, k) / math.sqrt(config.get("query_pre_attn_scalar", dim))
         scores = capped(scores, config.get("attn_logit_softcapping"))
         hidden_keys = torch.ones(length, length, dtype=torch.bool).triu(1)
         if local:
             hidden_keys |= torch.ones(length, length, dtype=torch.bool).tril(-window)
         weights = scores.masked_fill(hidden_keys, -math.inf).softmax(-1)
-        attended = torch.einsum("bhqk,bkhd->bqhd", weights, v).reshape(batch, length, heads * dim)
+        attended = torch.einsum("bhqk,bkhd->bqhd", weights, v).reshape(batch, length, -1)
         y = F.linear(attended, of("self_attn.o_proj"))
         x = x + (norm(y, "post_attention_layernorm") if gemma else y)
         h = norm(x, "pre_feedforward_layernorm" if gemma else "post_attention_layernorm")
@@ -190,8 +229,20 @@ def first_weights(config, generator):
     for layer in range(config["num_hidden_layers"]):
         p = f"model.layers.{layer}."
         shapes |= {p + "input_layernorm": (features,), p + "post_attention_layernorm": (features,)}
-        shapes |= {p + "self_attn.q_proj": (q, features), p + "self_attn.o_proj": (features, q)}
-        shapes |= {p + "self_attn.k_proj": (kv, features), p + "self_attn.v_proj": (kv, features)}
+        if "kv_lora_rank" in config:
+            heads, q_rank, kv_rank = (config[n] for n in ("num_attention_heads", "q_lora_rank", "kv_lora_rank"))
+            own, rope, value = (config[n] for n in ("qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim"))
+            a = p + "self_attn."
+            if q_rank is None:
+                shapes |= {a + "q_proj": (heads * (own + rope), features)}
+            else:
+                shapes |= {a + "q_a_proj": (q_rank, features), a + "q_a_layernorm": (q_rank,)}
+                shapes |= {a + "q_b_proj": (heads * (own + rope), q_rank)}
+            shapes |= {a + "kv_a_proj_with_mqa": (kv_rank + rope, features), a + "kv_a_layernorm": (kv_rank,)}
+            shapes |= {a + "kv_b_proj": (heads * (own + value), kv_rank), a + "o_proj": (features, heads * value)}
+        else:
+            shapes |= {p + "self_attn.q_proj": (q, features), p + "self_attn.o_proj": (features, q)}
+            shapes |= {p + "self_attn.k_proj": (kv, features), p + "self_attn.v_proj": (kv, features)}
         if is_mixture(config, layer):
             shapes |= {p + name: shape for name, shape in expert_shapes(config).items()}
         else:
@@ -234,7 +285,7 @@ def compute(config, first, ids, targets, dtype):
 
 
 def main():
-    names = dict(llama="Llama", qwen2="Qwen2", qwen3="Qwen3", gemma2="Gemma2", gemma3_text="Gemma3")
+    names = dict(llama="Llama", qwen2="Qwen2", qwen3="Qwen3", gemma2="Gemma2", gemma3_text="Gemma3", deepseek_v3="DeepseekV3")
     names |= dict(mixtral="Mixtral", qwen3_moe="Qwen3Moe", deepseek="Deepseek")
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("folder")
@@ -245,6 +296,9 @@ def main():
     parser.add_argument("--theta", type=float, default=10000.0)
     parser.add_argument("--scaling", action="store_true", help="scale the rotary embeddings as Llama 3.1 does")
     parser.add_argument("--family", default="llama", choices=names.keys())
+    parser.add_argument("--q-rank", type=int, help="queries of DeepSeek are projected from latents")
+    parser.add_argument("--rope-dim", type=int, default=4, help="numbers of a head of DeepSeek that are rotated")
+    parser.add_argument("--yarn", action="store_true", help="scale the rotary embeddings as DeepSeek-V3 does")
     parser.add_argument("--tied", action="store_true", help="the head is the embedding's table")
     a = parser.parse_args()
     scaling = dict(rope_type="llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0)
@@ -287,6 +341,13 @@ def main():
         config |= dict(n_routed_experts=a.experts, num_experts_per_tok=2, moe_intermediate_size=7, norm_topk_prob=False)
         config |= dict(n_shared_experts=2, first_k_dense_replace=1, moe_layer_freq=1, routed_scaling_factor=1.5)
         config |= dict(scoring_func="softmax", topk_method="greedy")
+    if a.family == "deepseek_v3":
+        config |= dict(num_key_value_heads=a.heads, q_lora_rank=a.q_rank, kv_lora_rank=9, v_head_dim=5)
+        config |= dict(qk_nope_head_dim=config["head_dim"] - a.rope_dim, qk_rope_head_dim=a.rope_dim)
+        config |= dict(head_dim=a.rope_dim, rope_interleave=True)
+        if a.yarn:
+            yarn = dict(rope_type="yarn", factor=4.0, beta_fast=2.0, beta_slow=0.25, mscale=0.7, mscale_all_dim=1.0)
+            config |= dict(rope_scaling=yarn | dict(original_max_position_embeddings=16))
     generator = torch.Generator().manual_seed(a.seed)
     first = first_weights(config, generator)
     ids = torch.randint(a.vocabulary, (a.batch, a.sequence + 1), generator=generator)
