@@ -165,10 +165,10 @@ TEST_CASE("values may have another head_dim than keys: as if the shorter ones en
   };
   for (const auto& [queries, keys, kv_heads] : {std::tuple{9, 9, 2}, {3, 260, 4}, {1, 40, 1}}) {
     for (const auto& [head_dim, value_dim] : {std::pair{8, 5}, {5, 8}, {16, 4}, {4, 16}}) {
-      CAPTURE(keys);
-      CAPTURE(value_dim);
       Problem p = problem(2, queries, keys, 4, kv_heads, head_dim, true);
       p.shape.value_dim = value_dim;
+      CAPTURE(p.shape.keys);
+      CAPTURE(p.shape.value_dim);
       p.v = numbers(2 * keys * kv_heads * value_dim, 36);
       p.weight = numbers(2 * queries * 4 * value_dim, 37);
       AttentionShape wide = p.shape;

@@ -89,6 +89,10 @@ TEST_CASE("keys and sizes of latent attention that do not fit") {
   json["v_head_dim"] = 0;
   CHECK(has(problem([&] { read(json); }), "v_head_dim: it is 0, expected"));
   json["v_head_dim"] = 128;
+  json["qk_nope_head_dim"] = std::numeric_limits<Index>::max();
+  CHECK(
+      has(problem([&] { read(json); }), "qk_nope_head_dim: it is 9223372036854775807, expected an integer"));
+  json["qk_nope_head_dim"] = 128;
 
   LlamaConfig config = read(json);
   config.kv_heads = 64;

@@ -127,7 +127,8 @@ SHARDWISE_INLINE void read_latent(const JsonPart& config, LlamaConfig& result) {
   sizes.value_dim = read_size(config, "v_head_dim");
   sizes.interleaved = config.get<bool>("rope_interleave", true);
   config.must_be("head_dim", sizes.rope_dim);
-  result.head_dim = read_size(config, "qk_nope_head_dim") + sizes.rope_dim;
+  const Index most = std::numeric_limits<Index>::max() - sizes.rope_dim;
+  result.head_dim = config["qk_nope_head_dim"].integer(1, most) + sizes.rope_dim;
 }
 
 SHARDWISE_INLINE void write_latent(const LlamaConfig& config, Json& json) {

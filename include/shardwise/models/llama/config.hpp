@@ -175,10 +175,12 @@ struct LlamaConfig {
                       less ? size.least : size.most, less ? " or more" : " or less"});
       }
     }
-    const double width = real(heads) * real(head_size()),
+    const double width = real(heads) * std::max(real(head_size()), real(value_size())),
                  widest = std::max(real(hidden), real(mixture.experts) * (real(mixture.hidden) + 1) +
                                                      real(mixture.shared_hidden)),
-                 layer = real(features) * (4 * width + 3 * widest + 2);
+                 latents = latent ? real(latent->q_rank) + real(latent->kv_rank) + real(latent->rope_dim) : 0,
+                 layer =
+                     real(features) * (4 * width + 3 * widest + 2) + latents * (real(features) + 2 * width);
     if (2 * real(vocabulary) * real(features) + real(layers) * layer > 0x1p58) {  // of 8 bytes, with a margin
       detail::fail({"LlamaConfig: a model of these sizes has more bytes than are counted: vocabulary ",
                     vocabulary, ", features ", features, ", layers ", layers, ", hidden ", hidden, ", heads ",

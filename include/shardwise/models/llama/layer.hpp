@@ -5,8 +5,9 @@
 /// @file
 /// A layer of a Llama: grouped-query attention with rotary embeddings (Ainslie et al., "GQA", 2023; Su et al.,
 /// "RoFormer", 2021) and a SwiGLU MLP (Shazeer, "GLU variants improve transformer", 2020), each preceded by an
-/// RMSNorm and with a residual connection. Their styles are those of the plan. Options of the configuration add biases
-/// and norms, whose styles follow from those of the modules beside them, and experts instead of an MLP.
+/// RMSNorm and with a residual connection. Their styles are those of the plan. Options of the configuration add biases,
+/// norms and latents (latent.hpp), whose styles follow from those of the modules beside them, and experts instead of an
+/// MLP.
 
 #include <shardwise/layout/diagnosis.hpp>
 #include <shardwise/models/llama/config.hpp>
