@@ -42,26 +42,30 @@ SHARDWISE_INLINE Rope read_rope(const JsonPart& rope) {
   if (!plain && !linear && !yarn && type.json() != "llama3") {
     type.expected("\"default\", \"linear\", \"llama3\" or \"yarn\"");
   }
-  rope.only({"rope_theta", "rope_type", "type", "factor", "low_freq_factor", "high_freq_factor",
-             "original_max_position_embeddings", "partial_rotary_factor", "beta_fast", "beta_slow", "mscale",
-             "mscale_all_dim", "attention_factor", "truncate"});
+  if (yarn) {
+    rope.only({"rope_theta", "rope_type", "type", "factor", "original_max_position_embeddings",
+               "partial_rotary_factor", "beta_fast", "beta_slow", "mscale", "mscale_all_dim", "truncate"});
+  } else {
+    rope.only({"rope_theta", "rope_type", "type", "factor", "low_freq_factor", "high_freq_factor",
+               "original_max_position_embeddings", "partial_rotary_factor"});
+  }
   if (plain) return result;
   RopeScaling& scaling = result.scaling.emplace();
   scaling.factor = rope["factor"].positive_number();
   scaling.rope_type = linear ? RopeType::linear : yarn ? RopeType::yarn : RopeType::llama3;
   if (linear) return result;
-  scaling.original_max_position_embeddings = read_size(rope, "original_max_position_embeddings");
   if (yarn) {
-    rope.must_be("attention_factor", nullptr);
     rope.must_be("truncate", true);
     scaling.beta_fast = read_number(rope, "beta_fast", scaling.beta_fast);
     scaling.beta_slow = read_number(rope, "beta_slow", scaling.beta_slow);
     scaling.mscale = read_number(rope, "mscale", scaling.mscale);
     scaling.mscale_all_dim = read_number(rope, "mscale_all_dim", scaling.mscale_all_dim);
+    scaling.original_max_position_embeddings = read_size(rope, "original_max_position_embeddings");
     return result;
   }
   scaling.low_freq_factor = read_number(rope, "low_freq_factor", scaling.low_freq_factor);
   scaling.high_freq_factor = read_number(rope, "high_freq_factor", scaling.high_freq_factor);
+  scaling.original_max_position_embeddings = read_size(rope, "original_max_position_embeddings");
   if (!(scaling.low_freq_factor < scaling.high_freq_factor)) {
     rope.fail("low_freq_factor is " + Json(scaling.low_freq_factor).dump() +
               ", expected less than high_freq_factor, " + Json(scaling.high_freq_factor).dump());
