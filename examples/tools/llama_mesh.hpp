@@ -93,13 +93,15 @@ struct WithTokens<sw::Plan<Tokens, Rest...>, Style> {
   static_assert(Tokens::name == "tokens");
   using type = sw::Plan<sw::Use<"tokens", Style>, Rest...>;
 };
-/// Tensor parallel, with another style for the table of tokens: columns sharded, or whole on every rank.
-template <bool Columns>
-using EmbeddingPlan = sw::PlanWith<
-    typename WithTokens<SplitPlan<false>,
-                        std::conditional_t<Columns, sw::ColwiseParallel<Split, sw::output<sw::Replicate>>,
-                                           sw::NoParallel>>::type,
-    sw::Zero<0, sw::dp>>;
+/// The same with ZeRO level 0 or 1, and another style for the table of tokens: columns sharded, or whole on every rank.
+template <int ZeroLevel, bool Sequence, class Style>
+using EmbeddingPlan = sw::PlanWith<typename WithTokens<SplitPlan<Sequence>, Style>::type,
+                                   sw::Zero<ZeroLevel, sw::AxisList<sw::dp, sw::cp>>>;
+using ColumnsPlan = EmbeddingPlan<0, false, sw::ColwiseParallel<Split, sw::output<sw::Replicate>>>;
+template <int ZeroLevel, bool Sequence>
+using ReplicatedPlan =
+    EmbeddingPlan<ZeroLevel, Sequence,
+                  std::conditional_t<Sequence, sw::SequenceParallel<Split>, sw::NoParallel>>;
 /// Frozen, with adapters to be trained. The job says their rank.
 template <int ZeroLevel, bool Sequence>
 using AdaptedPlan = sw::LlamaAdapted<TrainPlan<ZeroLevel, Sequence>, 8, 16>;

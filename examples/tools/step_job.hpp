@@ -139,7 +139,9 @@ inline void check_combination(const StepJob& job) {
   if (job.embedding != EmbeddingStyle::vocabulary) {
     const std::string option =
         std::string("--embedding ") + embedding_names[static_cast<std::size_t>(job.embedding)];
-    if (!plain) throw std::invalid_argument(option + " goes with --zero 0, and without --sp");
+    if (job.embedding == EmbeddingStyle::features && !plain)
+      throw std::invalid_argument(option + " goes with --zero 0, and without --sp");
+    if (job.zero_level > 1) throw std::invalid_argument(option + " goes with --zero 0 or 1");
     if (job.model.tied)
       throw std::invalid_argument(option + ": a tied head needs --embedding vocabulary, as it is sharded so");
     if (job.lora_rank > 0) throw std::invalid_argument(option + " does not go with --lora-rank");

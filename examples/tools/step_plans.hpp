@@ -34,12 +34,13 @@ struct PlansOf<PlanSet::experts> {
 };
 template <>
 struct PlansOf<PlanSet::embedding> {
-  using Types = std::tuple<EmbeddingPlan<true>, EmbeddingPlan<false>>;
+  using Types = std::tuple<ReplicatedPlan<0, false>, ReplicatedPlan<0, true>, ReplicatedPlan<1, false>,
+                           ReplicatedPlan<1, true>, ColumnsPlan>;
 };
 
 /// The position of the job's plan in its set.
 inline std::size_t place_in_set(const StepJob& job) {
-  if (job.embedding != EmbeddingStyle::vocabulary) return job.embedding == EmbeddingStyle::features ? 0 : 1;
+  if (job.embedding == EmbeddingStyle::features) return 4;
   return 2 * static_cast<std::size_t>(job.zero_level % 2) + (job.sequence_parallel ? 1 : 0);
 }
 

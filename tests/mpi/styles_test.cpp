@@ -229,6 +229,7 @@ TEST_CASE("embeddings") {
   CHECK(embedding<RowwiseParallel<tp>>(mesh) == expect("all_reduce 1 / "));
   CHECK(embedding<RowwiseParallel<tp, output<Shard<1>>>>(mesh) == expect("reduce_scatter 1 / all_gather 1"));
   CHECK(embedding<CopyParallel<tp>>(mesh) == " / ");
+  CHECK(embedding<SequenceParallel<tp>>(mesh) == " / ");  // each rank looks up its own positions
 }
 
 TEST_CASE("one style over several axes communicates once over all of them") {

@@ -56,6 +56,21 @@ constexpr auto replicated = step<TrainPlan<0, false>>({1, 1, 4, 1, 1, 1}, 3);
 static_assert(replicated.count(Collective::all_reduce, Phase::optimizer) == 1 + 1);
 static_assert(replicated.collectives() == 3 + 2);
 
+// A table that is whole on every rank of tp spares, with sharded sequences, a reduce-scatter forward and an all-gather
+// backward in each micro-batch. Its gradient is reduced with those of the norms, also with sharded optimizer state.
+constexpr auto split_table = step<TrainPlan<1, true>>({1, 1, 2, 1, 1, 2}, 2);
+constexpr auto whole_table = step<ReplicatedPlan<1, true>>({1, 1, 2, 1, 1, 2}, 2);
+static_assert(split_table.count(Collective::reduce_scatter, Phase::forward) == 2 * (1 + 2) &&
+              whole_table.count(Collective::reduce_scatter, Phase::forward) == 2 * 2);
+static_assert(whole_table.count(Collective::all_gather, Phase::backward) + 2 ==
+              split_table.count(Collective::all_gather, Phase::backward));
+static_assert(whole_table.collectives(Phase::forward) + 2 == split_table.collectives(Phase::forward));
+static_assert(whole_table.collectives(Phase::backward) + 2 == split_table.collectives(Phase::backward));
+static_assert(whole_table.collectives(Phase::optimizer) == split_table.collectives(Phase::optimizer));
+constexpr auto whole_table_no_sp = step<ReplicatedPlan<1, false>>({1, 1, 2, 1, 1, 2}, 2);
+static_assert(whole_table_no_sp.collectives(Phase::forward) + 2 ==
+              step<TrainPlan<1, false>>({1, 1, 2, 1, 1, 2}, 2).collectives(Phase::forward));
+
 // A step that is not wanted. It has few enough tokens for the table's gradient to travel as their rows: two all-gathers.
 constexpr auto refused = step<TrainPlan<0, false>, Never>({1, 1, 4, 1, 1, 1}, 1);
 static_assert(refused.collectives(Phase::optimizer) == 2 + 2 &&

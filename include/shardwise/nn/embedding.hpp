@@ -5,6 +5,7 @@
 /// @file
 /// `Embedding`: rows of a table [vocabulary, features] by token. `ColwiseParallel` splits the features and
 /// needs no communication; `RowwiseParallel` splits the vocabulary, looks up its own rows, and adds up once.
+/// `SequenceParallel` splits the tokens, and each rank has the whole table.
 
 #include <shardwise/layout/diagnosis.hpp>
 
@@ -34,7 +35,9 @@ class Embedding : public Module<Embedding<MeshType, Style, T>> {
   Embedding(Index, Index, Init = Init::normal(1)) = delete;  // see Why
 
   /// tokens: integers [t…]; the result is [t…, features].
-  constexpr auto forward(const Operand auto& tokens) const { return detail::give<Style>(looked_up(tokens)); }
+  constexpr auto forward(const Operand auto& tokens) const {
+    return detail::give<Style>(looked_up(own_positions(tokens)));
+  }
   constexpr void visit(auto&& f) { f("weight", table); }
 
   TableParameter table;
@@ -45,6 +48,26 @@ class Embedding : public Module<Embedding<MeshType, Style, T>> {
   static constexpr bool looks_up_in_shards = layouts.gathered && cotangent(layouts.stored) == layouts.resting;
   static constexpr bool cut(int axis) { return layouts.stored[axis] != layouts.used[axis]; }
 
+  /// The tokens that this rank looks up: a style that shards the input, but not the table, shards them.
+  template <Operand Tokens>
+  constexpr auto own_positions(const Tokens& tokens) const {
+    using Ids = tensor_of<Tokens>;
+    if constexpr (IllFormed<Ids>) {
+      return tokens;
+    } else {
+      constexpr Layout own = detail::style_layout<Style, MeshType>(
+          [](int axis) { return Ids::layout[axis]; },
+          [](auto part, int axis) {
+            const Placement input = part.input(Ids::layout[axis], 0);
+            return part.weight(1, 0) == reduced && input.is_shard() ? input : Ids::layout[axis];
+          });
+      if constexpr (own == Ids::layout) {
+        return tokens;
+      } else {
+        return redistribute_to<relaid<Ids, packed(own)>>(tokens);
+      }
+    }
+  }
   template <Operand Tokens>
   constexpr auto looked_up(const Tokens& tokens) const {
     using Y = result_of<EmbeddingOp, Tokens, TableParameter>;

@@ -10,13 +10,15 @@
 /// |-------------------------|-------------------|----------------------|--------------|--------------------------|
 /// | `ColwiseParallel<Axes>` | Linear, Embedding | `Reduced`            | `Shard<out>` | `Shard` (features)       |
 /// | `RowwiseParallel<Axes>` | Linear, Embedding | `Shard` (features)   | `Shard<in>`  | `Replicate` (all-reduce) |
-/// | `SequenceParallel<Axes>`| norms, Dropout    | `Shard<1>`           | `Reduced`    | `Shard<1>`               |
+/// | `SequenceParallel<Axes>`| norms, Dropout,   | `Shard<1>`           | `Reduced`    | `Shard<1>`               |
+/// |                         | Embedding         |                      |              |                          |
 /// | `CopyParallel<Axes>`    | all               | `Reduced`            | `Reduced`    | `Reduced`                |
 /// | `NoParallel`            | all               | unchanged            | all the same | unchanged                |
 ///
 /// `ExpertParallel<Axes>` and `ExpertTensorParallel<Axes>` are for experts: see nn/mixture_of_experts.hpp.
 ///
-/// An embedding takes tokens in any layout; its `Shard<out>` are columns of the table, its `Shard<in>` rows.
+/// An embedding takes tokens in any layout; its `Shard<out>` are columns of the table, its `Shard<in>` rows. Only
+/// `SequenceParallel` also shards the tokens.
 /// `RowwiseParallel<tp, output<Shard<1>>>` returns `Shard<1>` instead, by a reduce-scatter;
 /// `ColwiseParallel<tp, output<Replicate>>` gathers its output. `communicate_as<…>`, as an additional or the only
 /// option, sets the element types of messages for input and output (see tensor/communicate_as.hpp). `Axes` is an
@@ -147,7 +149,7 @@ struct SequenceParallel
     : detail::StyleOptions<detail::NaturalOutput, detail::CommunicateAsStored, Option...> {
   using NamedAxes = typename detail::AxesNamed<Axes>::type;
   static constexpr bool suits(ModuleKind kind) {
-    return kind == ModuleKind::norm || kind == ModuleKind::dropout;
+    return kind == ModuleKind::norm || kind == ModuleKind::dropout || kind == ModuleKind::embedding;
   }
   static constexpr Placement input(Placement, int) { return shard(Dim); }
   static constexpr Placement weight(int, int) { return reduced; }
