@@ -9,14 +9,18 @@
 /// ```
 /// BatchSampler sampler(corpus.size(), {.length = 1024, .batch = 64, .micro_batches = 4, .seed = 1});
 /// for (auto batch : sampler.batches(from_step) | ranges::views::take(10)) { … }   // 64 sequences each
+/// BatchSampler mix({{books.size(), 3}, {code.size(), 1}}, {.length = 1024, .batch = 64});   // 48 of books, 16 of code
 /// constexpr Permutation order(1000003, seed, epoch);
 /// Index first = order(0);   // every number below 1000003 once
 /// ```
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 #include <optional>
+#include <vector>
 
+#include <range/v3/algorithm/partition_point.hpp>
 #include <range/v3/view/iota.hpp>
 #include <range/v3/view/slice.hpp>
 #include <range/v3/view/transform.hpp>
@@ -109,32 +113,59 @@ struct BatchOptions {
   bool shuffle = true;                        ///< else each epoch has the sequences in order
 };
 
+/// One of several sources of tokens, and its weight.
+struct MixedSource {
+  Index tokens = 0, weight = 1;
+};
+
 /// The tokens split into sequences, in a different order in each epoch. Sequence i has the inputs [i · length, (i +
 /// 1) · length) and targets shifted by one token, so neighbouring sequences share one token.
+///
+/// A mix takes the sequences of several sources, whose tokens follow one another, in proportion to their weights. Of
+/// the first n sequences, each source has its share, to within one sequence for itself and each source before it. A
+/// source is read in its own random order, then again in another one, and so on. An epoch is the least number of steps
+/// in which each source is read as a whole.
 class BatchSampler {
  public:
   /// Throws `std::invalid_argument` for options out of range, a batch that is not a multiple of the number of
   /// micro-batches, and too few tokens for one batch (with `LastBatch::pad`, for one target).
-  constexpr BatchSampler(Index tokens, const BatchOptions& options) : tokens_(tokens), options_(options) {
-    check_positive(options.length, "length");
-    check_positive(options.batch, "batch");
-    check_positive(options.micro_batches, "micro_batches");
-    if (options.batch % options.micro_batches != 0) {
-      detail::fail({"BatchSampler: batch ", options.batch, " is not a multiple of micro_batches ",
-                    options.micro_batches});
-    }
-    if (options.ignore_index >= 0 || options.ignore_index < std::numeric_limits<std::int32_t>::min()) {
-      detail::fail({"BatchSampler: ignore_index ", options.ignore_index,
-                    ": expected a negative number of 32 bits, which is not a token"});
-    }
-    const Index targets = std::max<Index>(tokens - 1, 0);
+  constexpr BatchSampler(Index tokens, const BatchOptions& options) : options_(options) {
+    check_options();
+    add({tokens, 1});
     const bool pads = options.last == LastBatch::pad;
-    sequences_ = targets / options.length + (pads && targets % options.length != 0 ? 1 : 0);
     steps_ = sequences_ / options.batch + (pads && sequences_ % options.batch != 0 ? 1 : 0);
     if (steps_ == 0) {
       detail::fail({"BatchSampler: ", tokens, " tokens make ", sequences_, " sequences of ", options.length,
                     " and a target, but a step needs ", pads ? 1 : options.batch});
     }
+  }
+  /// A mix. With `LastBatch::pad`, the last sequence of a source may be shorter; no batch has rows of padding. Throws
+  /// `std::invalid_argument` also if there is no source, if one has no sequence, and for weights that are not from 1 on
+  /// or have a sum above 2^31 - 1.
+  BatchSampler(const std::vector<MixedSource>& sources, const BatchOptions& options) : options_(options) {
+    check_options();
+    if (sources.empty()) detail::fail({"BatchSampler: there is no source"});
+    constexpr Index most = std::numeric_limits<std::int32_t>::max();  // products fit into 64 bits
+    for (const MixedSource& each : sources) {
+      if (each.weight < 1 || each.weight > most - weights_) {
+        detail::fail({"BatchSampler: the weight ", each.weight, ": expected at least 1, and at most ", most,
+                      " for the sum of all weights"});
+      }
+      add(each);
+      if (sources_.back().sequences > 0) continue;
+      detail::fail({"BatchSampler: the ", each.tokens, " tokens of source ", std::ssize(sources_),
+                    " do not make a sequence of ", options.length, " and a target"});
+    }
+    mixes_ = true;
+    const auto unread = [&](Index steps) {
+      const std::vector<Index> read = counts(steps * options.batch);
+      for (std::size_t i = 0; i < read.size(); ++i) {
+        if (read[i] < sources_[i].sequences) return true;
+      }
+      return false;
+    };
+    steps_ =
+        *ranges::partition_point(ranges::views::iota(Index{1}, (Index{1} << 62) / options.batch), unread);
   }
 
   constexpr Index tokens() const { return tokens_; }
@@ -153,13 +184,8 @@ class BatchSampler {
   /// count from 0 without end. Throws `std::invalid_argument` for a negative step.
   auto sequences(Index step) const {
     check(step);
-    const Index first = first_place(step);
-    return ranges::views::iota(first, first + options_.batch) |
-           ranges::views::transform(
-               [order = order_of(step), shuffle = options_.shuffle](Index place) -> std::optional<Index> {
-                 if (place >= order.size()) return std::nullopt;
-                 return shuffle ? order(place) : place;
-               });
+    return ranges::views::iota(Index{0}, options_.batch) |
+           ranges::views::transform([sampler = *this, step](Index row) { return sampler.at(step, row); });
   }
   /// The same for one of its micro-batches, in [0, micro_batches).
   auto sequences(Index step, Index micro) const {
@@ -180,21 +206,40 @@ class BatchSampler {
     if (sequence < 0 || sequence >= sequences_) {
       detail::fail<std::out_of_range>({"BatchSampler: sequence ", sequence, " of ", sequences_});
     }
-    const Index begin = sequence * options_.length;
-    return {begin, std::min(options_.length, tokens_ - 1 - begin)};
+    const Source& source = *std::find_if(sources_.begin(), sources_.end(), [=](const Source& each) {
+      return sequence < each.first_sequence + each.sequences;
+    });
+    const Index begin = (sequence - source.first_sequence) * options_.length;
+    return {source.first_token + begin, std::min(options_.length, source.tokens - 1 - begin)};
   }
 
   /// The number of targets in a step that count: over all ranks and micro-batches, without padding.
   constexpr Index counted(Index step) const {
     check(step);
     if (options_.last == LastBatch::drop) return options_.batch * options_.length;
-    const Permutation order = order_of(step);
-    const Index first = first_place(step), end = std::min(first + options_.batch, sequences_);
     Index targets = 0;
-    for (Index place = first; place < end; ++place) {
-      targets += inputs_of(options_.shuffle ? order(place) : place).size;
+    for (Index row = 0; row < options_.batch; ++row) {
+      if (const auto sequence = at(step, row)) targets += inputs_of(*sequence).size;
     }
     return targets;
+  }
+
+  /// The number of sequences of each source.
+  std::vector<Index> sizes() const {
+    std::vector<Index> sizes;
+    for (const Source& each : sources_) sizes.push_back(each.sequences);
+    return sizes;
+  }
+  /// How many of the first `places` sequences of a run are of each source of a mix.
+  constexpr std::vector<Index> counts(Index places) const {
+    std::vector<Index> counts;
+    Index rest = weights_;
+    for (const Source& each : sources_) {  // its part of what is left for it and those after it
+      counts.push_back(places / rest * each.weight + places % rest * each.weight / rest);
+      places -= counts.back();
+      rest -= each.weight;
+    }
+    return counts;
   }
 
   /// Throws `std::invalid_argument` for a step or micro-batch out of range.
@@ -211,15 +256,57 @@ class BatchSampler {
     detail::fail({"BatchSampler: ", name, " is ", value, ": expected at least 1"});
   }
 
-  constexpr Permutation order_of(Index step) const {
-    return Permutation(sequences_, options_.seed, static_cast<std::uint64_t>(epoch_of(step)));
+  constexpr void check_options() const {
+    check_positive(options_.length, "length");
+    check_positive(options_.batch, "batch");
+    check_positive(options_.micro_batches, "micro_batches");
+    if (options_.batch % options_.micro_batches != 0) {
+      detail::fail({"BatchSampler: batch ", options_.batch, " is not a multiple of micro_batches ",
+                    options_.micro_batches});
+    }
+    if (options_.ignore_index >= 0 || options_.ignore_index < std::numeric_limits<std::int32_t>::min()) {
+      detail::fail({"BatchSampler: ignore_index ", options_.ignore_index,
+                    ": expected a negative number of 32 bits, which is not a token"});
+    }
   }
-  /// The place of a step's first sequence in the order of its epoch.
-  constexpr Index first_place(Index step) const { return step % steps_ * options_.batch; }
 
-  Index tokens_;
+  struct Source {
+    Index tokens, weight, first_token, first_sequence, sequences;
+  };
+  constexpr void add(const MixedSource& source) {
+    const Index targets = std::max<Index>(source.tokens - 1, 0), length = options_.length;
+    const bool shorter = options_.last == LastBatch::pad && targets % length != 0;
+    sources_.push_back(
+        {source.tokens, source.weight, tokens_, sequences_, targets / length + (shorter ? 1 : 0)});
+    tokens_ += source.tokens;
+    sequences_ += sources_.back().sequences;
+    weights_ += source.weight;
+  }
+
+  /// The sequence in a row of a step.
+  constexpr std::optional<Index> at(Index step, Index row) const {
+    if (!mixes_) return at_place(0, step / steps_, step % steps_ * options_.batch + row);
+    const Index place = step * options_.batch + row;
+    const std::vector<Index> before = counts(place), with = counts(place + 1);
+    std::size_t i = 0;
+    while (before[i] == with[i]) ++i;
+    return at_place(i, before[i] / sources_[i].sequences, before[i] % sources_[i].sequences);
+  }
+  constexpr std::optional<Index> at_place(std::size_t number, Index epoch, Index place) const {
+    const Source& source = sources_[number];
+    if (place >= source.sequences) return std::nullopt;
+    if (options_.shuffle) {  // sources of one size have different orders
+      const std::uint64_t seed = options_.seed + number * 0x9E3779B97F4A7C15;
+      place = Permutation(source.sequences, seed, static_cast<std::uint64_t>(epoch))(place);
+    }
+    return source.first_sequence + place;
+  }
+
   BatchOptions options_;
-  Index sequences_ = 0, steps_ = 0;
+  std::vector<Source> sources_;
+  bool mixes_ = false;
+  Index tokens_ = 0, sequences_ = 0, weights_ = 0;  ///< of all sources
+  Index steps_ = 0;
 };
 
 }  // namespace shardwise
