@@ -22,6 +22,44 @@
 
 namespace shardwise {
 
+namespace detail {
+
+/// The tokens of a source, such as `TextSource`, in memory or in a cache.
+TokenCorpus open_tokens(const auto& source, const Path& cache) {
+  return cache.empty() ? tokens_in_memory(source) : open_prepared(cache, prepare_cache(source, cache));
+}
+/// The same for many ranks. Collective.
+TokenCorpus open_tokens(const Communicator& ranks, std::string_view task, const auto& source,
+                        const Path& cache) {
+  std::optional<TokenFileHeader> prepared;
+  together(ranks, task, [&] {
+    if (ranks.rank() == 0 && !cache.empty()) prepared = prepare_cache(source, cache);
+  });
+  std::optional<TokenCorpus> corpus;
+  together(ranks, task, [&] {
+    if (!cache.empty()) check_trusted(cache);
+    corpus = cache.empty() ? tokens_in_memory(source)
+             : prepared    ? open_prepared(cache, *prepared)
+                           : TokenCorpus(cache, MappedFile(cache));
+  });
+
+  // Compares the tokens and the given tokenizers: a cache only records the first rank's tokenizer.
+  const std::array<Index, 2> mine{std::bit_cast<Index>(corpus->fingerprint()),
+                                  std::bit_cast<Index>(std::uint64_t{source.tokenizer.fingerprint()})};
+  const std::vector<Index> all = gather(ranks, mine);
+  together(ranks, task, [&] {
+    if (mine[1] != all[1]) throw std::runtime_error("another tokenizer than on rank 0");
+    if (mine[0] == all[0]) return;
+    throw std::runtime_error(cache.empty()
+                                 ? "other tokens than on rank 0: the text differs"
+                                 : cache.string() + ": not the file of rank 0; it must lie on a file " +
+                                       "system that all ranks share");
+  });
+  return *corpus;
+}
+
+}  // namespace detail
+
 /// The tokens of files, and of all files below folders (sorted by name, without hidden ones and pictures). Each file is
 /// one document of text, encoded with `tokenizer.encode(text)` and followed by the tokenizer's end token, if there is
 /// one. With a `cache`, tokenising needs memory for one document; without, the tokens stay in memory.
@@ -30,8 +68,7 @@ namespace shardwise {
 template <TextEncoder Encoder>
 TokenCorpus open_token_corpus(const std::vector<std::filesystem::path>& paths, const Encoder& tokenizer,
                               const std::filesystem::path& cache = {}) {
-  if (cache.empty()) return detail::tokens_in_memory(paths, tokenizer);
-  return detail::open_prepared(cache, detail::prepare_cache(paths, tokenizer, cache));
+  return detail::open_tokens(detail::TextSource<Encoder>{paths, tokenizer}, cache);
 }
 
 /// The same for many ranks, with the same arguments on all: the first reads the text and writes the cache while the
@@ -41,32 +78,8 @@ TokenCorpus open_token_corpus(const std::vector<std::filesystem::path>& paths, c
 template <TextEncoder Encoder>
 TokenCorpus open_token_corpus(const Communicator& ranks, const std::vector<std::filesystem::path>& paths,
                               const Encoder& tokenizer, const std::filesystem::path& cache = {}) {
-  constexpr std::string_view task = "open_token_corpus";
-  std::optional<detail::TokenFileHeader> prepared;
-  detail::together(ranks, task, [&] {
-    if (ranks.rank() == 0 && !cache.empty()) prepared = detail::prepare_cache(paths, tokenizer, cache);
-  });
-  std::optional<TokenCorpus> corpus;
-  detail::together(ranks, task, [&] {
-    if (!cache.empty()) detail::check_trusted(cache);
-    corpus = cache.empty() ? detail::tokens_in_memory(paths, tokenizer)
-             : prepared    ? detail::open_prepared(cache, *prepared)
-                           : TokenCorpus(cache, detail::MappedFile(cache));
-  });
-
-  // Compares the tokens and the given tokenizers: a cache only records the first rank's tokenizer.
-  const std::array<Index, 2> mine{std::bit_cast<Index>(corpus->fingerprint()),
-                                  std::bit_cast<Index>(std::uint64_t{tokenizer.fingerprint()})};
-  const std::vector<Index> all = detail::gather(ranks, mine);
-  detail::together(ranks, task, [&] {
-    if (mine[1] != all[1]) throw std::runtime_error("another tokenizer than on rank 0");
-    if (mine[0] == all[0]) return;
-    throw std::runtime_error(cache.empty()
-                                 ? "other tokens than on rank 0: the text differs"
-                                 : cache.string() + ": not the file of rank 0; it must lie on a file " +
-                                       "system that all ranks share");
-  });
-  return *corpus;
+  return detail::open_tokens(ranks, "open_token_corpus", detail::TextSource<Encoder>{paths, tokenizer},
+                             cache);
 }
 /// The same for all ranks of a mesh.
 template <MeshAxis... Axes, TextEncoder Encoder>

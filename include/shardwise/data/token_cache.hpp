@@ -51,48 +51,57 @@ inline void check_trusted(const Path& cache) {
   }
 }
 
+/// Files of text. It is a source of tokens: it passes them on, and knows whether a cache with a header is of it.
 template <TextEncoder Encoder>
-TokenCorpus tokens_in_memory(const Paths& paths, const Encoder& tokenizer) {
+struct TextSource {
+  const Paths& paths;
+  const Encoder& tokenizer;
+
+  bool is_in(const TokenFileHeader& header) const {
+    return header.tokenizer == tokenizer.fingerprint() &&
+           header.vocabulary == static_cast<std::uint64_t>(tokenizer.vocabulary()) &&
+           header.corpus == fingerprint_of(documents_of(paths));
+  }
+  template <class Take>
+  TokenFileHeader tokenise(Take take) const {
+    const TokenFileHeader header = detail::tokenise(documents_of(paths), tokenizer, take);
+    check_not_empty(paths, header);
+    return header;
+  }
+};
+
+TokenCorpus tokens_in_memory(const auto& source) {
   std::vector<char> bytes;
-  const TokenFileHeader header = tokenise(documents_of(paths), tokenizer, [&](std::string_view packed) {
-    bytes.insert(bytes.end(), packed.begin(), packed.end());
-  });
-  check_not_empty(paths, header);
+  const TokenFileHeader header = source.tokenise(
+      [&](std::string_view packed) { bytes.insert(bytes.end(), packed.begin(), packed.end()); });
   return TokenCorpus(header, std::move(bytes));
 }
 
-template <TextEncoder Encoder>
-TokenFileHeader write_cache(const Paths& paths, const std::vector<Document>& documents,
-                            const Encoder& tokenizer, const Path& cache) {
+TokenFileHeader write_cache(const auto& source, const Path& cache) {
   TemporaryFile temporary(cache, temporary_token());
   auto end = static_cast<Index>(sizeof(TokenFileHeader));
-  const TokenFileHeader header = tokenise(documents, tokenizer, [&](std::string_view packed) {
+  const TokenFileHeader header = source.tokenise([&](std::string_view packed) {
     temporary.file().write(packed, end);
     end += std::ssize(packed);
   });
-  check_not_empty(paths, header);
   temporary.file().write({reinterpret_cast<const char*>(&header), sizeof header}, 0);
   temporary.commit();
   return header;
 }
 
 /// Ensures that the cache is complete and up to date; returns its header.
-template <TextEncoder Encoder>
-TokenFileHeader prepare_cache(const Paths& paths, const Encoder& tokenizer, const Path& cache) {
-  check_outside(paths, cache);
+TokenFileHeader prepare_cache(const auto& source, const Path& cache) {
+  check_outside(source.paths, cache);
   check_trusted(cache);
-  const std::vector<Document> documents = documents_of(paths);
   if (std::filesystem::exists(cache)) {
     const File file(cache, O_RDONLY);
     const TokenFileHeader header = read_token_header(file);
-    const bool same_tokenizer = header.tokenizer == tokenizer.fingerprint() &&
-                                header.vocabulary == static_cast<std::uint64_t>(tokenizer.vocabulary());
-    if (same_tokenizer && header.corpus == fingerprint_of(documents)) {
+    if (source.is_in(header)) {
       check_tokens(file);
       return header;
     }
   }
-  return write_cache(paths, documents, tokenizer, cache);
+  return write_cache(source, cache);
 }
 
 /// Opens the cache left by `prepare_cache`; throws if another run has replaced it meanwhile.
