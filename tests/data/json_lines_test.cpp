@@ -30,8 +30,8 @@ struct Bytes : ByteTokenizer {
 
 /// The documents of a file with these lines.
 template <class Encoder = ByteTokenizer>
-std::vector<TrainingDocument> documents_of(const std::string& lines, const JsonLinesOptions& options = {},
-                                           const Encoder& tokenizer = {}) {
+TrainingDocuments documents_of(const std::string& lines, const JsonLinesOptions& options = {},
+                               const Encoder& tokenizer = {}) {
   const auto file =
       std::filesystem::temp_directory_path() / ("shardwise-lines-" + std::to_string(::getpid()) + ".jsonl");
   std::ofstream(file) << lines;
@@ -593,8 +593,9 @@ TEST_CASE("documents become rows") {
   CHECK(cut.size() == 2);  // the second one's answer is cut away
   CHECK(cut.long_documents() == 2);
   CHECK(cut.dropped() == 1);
-  CHECK_THROWS_WITH_AS(DocumentRows({longer[1]}, {.length = 4, .long_documents = LongDocuments::cut}),
-                       "no document has something to be learned within a row", std::invalid_argument);
+  CHECK_THROWS_WITH_AS(
+      DocumentRows(std::vector{longer[1]}, {.length = 4, .long_documents = LongDocuments::cut}),
+      "no document has something to be learned within a row", std::invalid_argument);
   CHECK(row_of(cut, 0) == RowOfText{"10 11 12 13", "- - 13 14", "0 0 0 0", 2});
   CHECK(row_of(cut, 1) == RowOfText{"30 31 32 33", "31 32 33 34", "0 0 0 0", 4});
   const DocumentRows split(
@@ -609,11 +610,11 @@ TEST_CASE("documents become rows") {
   placed[2].answers.clear();
   CHECK_THROWS_WITH_AS(DocumentRows(placed, {.length = 6}),
                        "a.jsonl:3: the document has nothing to be learned", std::invalid_argument);
-  CHECK_THROWS_AS(DocumentRows({counting(1, 1, 1)}, {.length = 6}), std::invalid_argument);
+  CHECK_THROWS_AS(DocumentRows(std::vector{counting(1, 1, 1)}, {.length = 6}), std::invalid_argument);
   auto refused = [](std::vector<Range> answers) {
     TrainingDocument document = counting(1, 5, 1);
     document.answers = std::move(answers);
-    CHECK_THROWS_WITH_AS(DocumentRows({document}, {.length = 6}),
+    CHECK_THROWS_WITH_AS(DocumentRows(std::vector{document}, {.length = 6}),
                          doctest::Contains("a document: an answer is ["), std::invalid_argument);
   };
   refused({{1, 3}, {3, 1}});  // a token would count twice
@@ -628,22 +629,124 @@ TEST_CASE("documents become rows") {
                        std::invalid_argument);
 }
 
+TEST_CASE("several sources have rows of their own") {
+  DocumentRows rows(std::vector{counting(10, 3, 3), counting(20, 3, 2)}, {.length = 6, .packed = true});
+  rows.add(std::vector{counting(30, 2, 1)});
+  rows.add(std::vector{counting(40, 5, 1), counting(50, 4, 1)});
+  CHECK(rows.size() == 4);
+  CHECK(rows.documents() == 5);
+  CHECK(row_of(rows, 0) == RowOfText{"10 11 20 21 0 0", "11 12 21 22 - -", "0 0 1 1 -1 -1", 4});
+  CHECK(row_of(rows, 1) == RowOfText{"30 0 0 0 0 0", "31 - - - - -", "0 -1 -1 -1 -1 -1", 1});
+  CHECK(row_of(rows, 3) == RowOfText{"50 51 52 0 0 0", "- - 53 - - -", "0 0 0 -1 -1 -1", 1});
+  const BatchSampler sampler = rows.sampler({.batch = 4, .shuffle = false}, {1, 1, 2});
+  CHECK(sampler.sequence_count() == 4);
+  CHECK(sampler.steps_per_epoch() == 1);
+  CHECK(rows.counted(sampler, 0) == 4 + 1 + 1 + 1);
+  CHECK_THROWS_WITH_AS(rows.sampler({.batch = 4}, {1, 1}), "DocumentRows: there are 2 weights of 3 sources",
+                       std::invalid_argument);
+}
+
+TEST_CASE("documents are kept in a cache") {
+  const auto folder =
+      std::filesystem::temp_directory_path() / ("shardwise-cache-" + std::to_string(::getpid()));
+  std::filesystem::create_directory(folder);
+  struct Removed {
+    const std::filesystem::path& path;
+    ~Removed() { std::filesystem::remove_all(path); }
+  } const removed{folder};
+  const auto file = folder / "a.jsonl", second = folder / "b.jsonl", cache = folder / "tokens";
+  struct Counted : Bytes {
+    int* calls;
+    std::vector<std::int32_t> encode(std::string_view text) const {
+      ++*calls;
+      return ByteTokenizer::encode(text);
+    }
+  };
+  int calls = 0;
+  Counted tokenizer;
+  tokenizer.calls = &calls;
+  const std::string letters(3'000'000, 'x');  // longer than what is read at a time
+  const auto write = [&](const std::string& completion) {
+    std::ofstream(file) << "{\"text\": \"ab\"}\n\n  \r\n{\"prompt\": \"2+\", \"completion\": \"" << completion
+                        << "\"}\n{\"text\": \"" << letters << "\"}";
+    std::ofstream(second) << "{\"text\": \"last\"}\n";
+  };
+  write("4");
+  JsonLinesOptions options{.cache = cache};
+  const auto read = [&] { return read_json_lines({file, second}, tokenizer, options); };
+  const auto in_memory = read_json_lines({file, second}, tokenizer);
+  calls = 0;
+  for (const bool made : {true, false}) {
+    const TrainingDocuments documents = read();
+    CHECK((calls > 0) == made);
+    calls = 0;
+    REQUIRE(documents.size() == 4);
+    CHECK(shown(documents[0]) == "[ab$]");
+    CHECK(shown(documents[1]) == "2+[4$]");
+    CHECK(documents[1].place == file.string() + ":4");
+    CHECK(documents[2].tokens.size() == letters.size() + 1);
+    CHECK(documents[3].place == second.string() + ":1");
+    CHECK(fingerprint_of(documents) == fingerprint_of(in_memory));
+  }
+  const auto rebuilt = [&] {
+    calls = 0;
+    read();
+    return calls > 0;
+  };
+  CHECK(!rebuilt());
+  write("5");
+  CHECK(rebuilt());
+  CHECK(shown(read()[1]) == "2+[5$]");
+  options.end = '!';
+  CHECK(rebuilt());
+  options.chat = ChatTemplate(zephyr, "", "~");
+  CHECK(rebuilt());
+  options.chat = ChatTemplate(zephyr, "", "^");
+  CHECK(rebuilt());
+  CHECK(!rebuilt());
+  std::ofstream(file) << "{}";
+  CHECK_THROWS_WITH_AS(read(), doctest::Contains("a.jsonl:1: it is {}"), std::runtime_error);
+  options.cache = file;
+  CHECK_THROWS_WITH_AS(read(), doctest::Contains("the cache would lie in"), std::runtime_error);
+  options.cache = second;
+  CHECK_THROWS_AS(read(), std::runtime_error);
+  CHECK(std::filesystem::file_size(second) == 17);
+
+  // Numbers that are no documents.
+  detail::TokenFileHeader header;
+  header.token_bytes = 4;
+  header.count = 6;
+  for (const std::array<std::int32_t, 6>& numbers : {std::array<std::int32_t, 6>{2, 0, 0, 0, 0, 7},
+                                                     {-1, 0, 0, 0, 0, 7},
+                                                     {1, -1, 0, 0, 0, 7},
+                                                     {0, 0, 0, 0, 0, 7},
+                                                     {1, 1, 0, 0, 0, 7}}) {
+    const auto* first = reinterpret_cast<const char*>(numbers.data());
+    CHECK_THROWS_WITH_AS(TrainingDocuments({header, {first, first + sizeof numbers}}, {}),
+                         doctest::Contains("are not a document"), std::runtime_error);
+  }
+}
+
 TEST_CASE("a part of the documents is held out") {
-  std::vector<TrainingDocument> all;
-  for (std::int32_t i = 0; i < 40; ++i) all.push_back(counting(i, 2, 1));
-  const std::vector<TrainingDocument> whole = all;
+  std::vector<TrainingDocument> list;
+  for (std::int32_t i = 0; i < 40; ++i) list.push_back(counting(i, 2, 1));
+  const TrainingDocuments whole = list;
+  TrainingDocuments all = whole;
   const auto held_out = hold_out(all, 0.1, 5);
   CHECK(held_out.size() == 4);
   CHECK(all.size() == 36);
-  auto ordered = [](const std::vector<TrainingDocument>& list) {
-    return std::is_sorted(list.begin(), list.end(),
-                          [](const auto& a, const auto& b) { return a.tokens < b.tokens; });
+  auto ordered = [](const TrainingDocuments& part) {
+    for (Index i = 1; i < part.size(); ++i) {
+      if (!(part[i - 1].tokens < part[i].tokens)) return false;
+    }
+    return true;
   };
   CHECK((ordered(all) && ordered(held_out)));
   auto again = whole, other = whole;
   CHECK(fingerprint_of(hold_out(again, 0.1, 5)) == fingerprint_of(held_out));
   CHECK(fingerprint_of(hold_out(other, 0.1, 6)) != fingerprint_of(held_out));
-  std::vector<TrainingDocument> one{counting(1, 2, 1)}, two{counting(1, 2, 1), counting(5, 2, 1)};
+  TrainingDocuments one = std::vector{counting(1, 2, 1)},
+                    two = std::vector{counting(1, 2, 1), counting(5, 2, 1)};
   CHECK(hold_out(two, 0.99, 1).size() == 1);
   CHECK_THROWS_WITH_AS(hold_out(one, 0.5, 1),
                        "hold_out: 0.5 of 1 documents: expected a part in (0, 1) of 2 or more",

@@ -346,6 +346,37 @@ TEST_CASE("rows of documents are the same on every mesh") {
                        doctest::Contains("the sampler was made for 8 of 12"), std::invalid_argument);
 }
 
+TEST_CASE("a mix gives the same batches on every mesh") {
+  const BatchOptions options{.length = 12, .batch = 6, .micro_batches = 2, .seed = 5};
+  sw::DocumentRows rows(dialogues(23), {.length = 12, .packed = true});
+  rows.add(dialogues(5));
+  const BatchSampler of_rows = rows.sampler(options, {1, 2}),
+                     of_tokens({{200, 1}, {30, 2}, {61, 1}}, options);
+  on_each_mesh([&](const auto& mesh) {
+    for (Index step = 0; step < of_rows.steps_per_epoch() + 2; ++step) {
+      for (Index micro = 0; micro < 2; ++micro) {
+        const auto batch = sw::load_batch(mesh, rows, of_rows, step, micro);
+        const auto text = sw::load_batch(mesh, Counting{291}, of_tokens, step, micro);
+        Ids inputs(3, 12), targets(3, 12), documents(3, 12), first(3, 1);
+        Index row = 0;
+        for (const auto number : of_rows.sequences(step, micro)) {
+          rows.copy(number, &inputs(row, 0), &targets(row, 0), &documents(row, 0));
+          ++row;
+        }
+        CHECK(sw::full_tensor(batch.inputs) == inputs);
+        CHECK(sw::full_tensor(batch.targets) == targets);
+        CHECK(sw::full_tensor(*batch.documents) == documents);
+        CHECK(batch.counted == rows.counted(of_rows, step));
+        row = 0;
+        for (const auto number : of_tokens.sequences(step, micro))
+          first(row++, 0) = static_cast<std::int32_t>(of_tokens.inputs_of(*number).begin % 50);
+        CHECK(sw::full_tensor(text.inputs).col(0) == first);
+        CHECK(text.counted == 6 * 12);
+      }
+    }
+  });
+}
+
 TEST_CASE("no division of the work changes the loss of answers") {
   for (const bool packed : {false, true}) {
     const sw::DocumentRows rows(dialogues(29), {.length = 12, .packed = packed});
@@ -506,6 +537,6 @@ TEST_CASE("documents that one rank cannot read, none reads") {
             last);
   if (ranks > 1) {
     CHECK(error(is_last ? other : lines) ==
-          "read_json_lines: other documents than on rank 0: the files differ" + last);
+          "read_json_lines: other tokens than on rank 0: the text differs" + last);
   }
 }

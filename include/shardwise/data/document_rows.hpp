@@ -12,50 +12,9 @@
 /// auto batch = load_batch(mesh, rows, sampler, step);   // batch.documents: which token is of which document
 /// ```
 
-#include <shardwise/data/batch_sampler.hpp>
-#include <shardwise/io/fingerprint.hpp>
+#include <shardwise/data/training_documents.hpp>
 
 namespace shardwise {
-
-/// The tokens of a text, and the parts that are predicted in training.
-struct TrainingDocument {
-  std::vector<std::int32_t> tokens;
-  std::vector<Range> answers;     ///< parts of the tokens, in order
-  std::string place = {};         ///< its origin, for errors: "FILE:LINE"
-  bool has_special_text = false;  ///< its text contains special tokens, as ordinary text
-};
-
-/// A hash of tokens and answers, to tell lists apart.
-inline std::uint64_t fingerprint_of(const std::vector<TrainingDocument>& documents) {
-  detail::Fingerprint all;
-  auto add = [&](const auto& list) {
-    all.add(std::uint64_t{list.size()})
-        .add({reinterpret_cast<const char*>(list.data()), list.size() * sizeof(list[0])});
-  };
-  for (const TrainingDocument& document : documents) {
-    add(document.tokens);
-    add(document.answers);
-  }
-  return all.value();
-}
-
-/// Moves a part of the documents, chosen by `seed`, to a new list: at least one, but not all. Both keep their
-/// order. Throws `std::invalid_argument` if there is only one document, or if the part is not in (0, 1).
-inline std::vector<TrainingDocument> hold_out(std::vector<TrainingDocument>& documents, double part,
-                                              std::uint64_t seed) {
-  const auto count = static_cast<Index>(documents.size());
-  if (count < 2 || !(part > 0 && part < 1)) {
-    detail::fail({"hold_out: ", part, " of ", count, " documents: expected a part in (0, 1) of 2 or more"});
-  }
-  const Index wanted = std::clamp<Index>(static_cast<Index>(part * static_cast<double>(count)), 1, count - 1);
-  const Permutation order(count, seed, std::numeric_limits<std::uint64_t>::max());  // not used by an epoch
-  std::vector<TrainingDocument> held_out, kept;
-  for (Index i = 0; i < count; ++i) {
-    (order(i) < wanted ? held_out : kept).push_back(std::move(documents[static_cast<std::size_t>(i)]));
-  }
-  documents = std::move(kept);
-  return held_out;
-}
 
 /// Documents with more tokens than a row takes are an error, lose their ends, or become several documents. Their parts
 /// do not see each other, and each target counts once. Parts without targets are dropped.
@@ -69,42 +28,47 @@ struct RowOptions {
   LongDocuments long_documents = LongDocuments::refuse;
 };
 
-/// In memory as documents, with four bytes per token.
+/// Of one source or several. In memory it needs 40 bytes for each row, besides the documents.
 class DocumentRows {
  public:
   /// Throws `std::invalid_argument`, with the document's place, if one is longer than a row and long documents are
   /// refused, or if one has no answer, or answers that are out of range or overlap.
-  DocumentRows(std::vector<TrainingDocument> documents, const RowOptions& options) : options_(options) {
+  DocumentRows(TrainingDocuments documents, const RowOptions& options) : options_(options) {
     if (options.length < 1)
       detail::fail({"DocumentRows: length is ", options.length, ": expected at least 1"});
-    for (TrainingDocument& document : documents) {
-      checked(document);
-      if (std::ssize(document.tokens) <= options.length + 1) {
-        documents_.push_back(std::move(document));
-      } else {
-        add_long(document);
-      }
-    }
-    if (documents_.empty() && dropped_ > 0)
-      throw std::invalid_argument("no document has something to be learned within a row");
+    add(std::move(documents));
+  }
+  /// Adds another source, with rows of its own. Throws as the constructor does.
+  void add(TrainingDocuments documents) {
+    const Index before = this->documents(), begin = size();
     Index filled = 0;  // positions used in the last row
-    for (Index i = 0; i < this->documents(); ++i) {
-      const TrainingDocument& document = documents_[static_cast<std::size_t>(i)];
-      const Index counted = targets(document);
-      filled += places(document);
-      places_ += places(document);
-      if (!options.packed || rows_.empty() || filled > options.length) {
-        rows_.push_back({i, 0, 0});
-        filled = places(document);
-      }
-      rows_.back().documents += 1;
-      rows_.back().counted += counted;
+    for (Index i = 0; i < documents.size(); ++i) {
+      const TrainingDocument document = documents[i];
+      checked(document);
+      const Index parts = this->documents();
+      for_each_part(document, 0, [&](const TrainingDocument& part, Index first) {
+        filled += places(part);
+        places_ += places(part);
+        if (!options_.packed || size() == begin || filled > options_.length) {
+          rows_.push_back({sources_.size(), i, first, 0, 0});
+          filled = places(part);
+        }
+        rows_.back().documents += 1;
+        rows_.back().counted += targets(part);
+        ++documents_count_;
+        return true;
+      });
+      if (std::ssize(document.tokens) > options_.length + 1) ++long_;
+      if (this->documents() == parts) ++dropped_;
     }
+    if (this->documents() == before && !documents.empty())
+      throw std::invalid_argument("no document has something to be learned within a row");
+    sources_.push_back({std::move(documents), size() - begin});
   }
 
   Index size() const { return static_cast<Index>(rows_.size()); }
   /// Parts of a document that was split count.
-  Index documents() const { return static_cast<Index>(documents_.size()); }
+  Index documents() const { return documents_count_; }
   const RowOptions& options() const { return options_; }
   /// How many documents were longer than a row, and how many of these are not there, because no part has a target.
   Index long_documents() const { return long_; }
@@ -125,6 +89,18 @@ class DocumentRows {
     }
     return {size() * options_.length + 1, options};  // this number of tokens gives size() sequences
   }
+  /// The same for a mix, with the weight of each source.
+  BatchSampler sampler(BatchOptions options, const std::vector<Index>& weights) const {
+    if (weights.size() != sources_.size()) {
+      detail::fail({"DocumentRows: there are ", std::ssize(weights), " weights of ", std::ssize(sources_),
+                    " sources"});
+    }
+    options.length = options_.length;
+    options.ignore_index = options_.ignore_index;
+    std::vector<MixedSource> mix;
+    for (const Source& each : sources_) mix.push_back({each.rows * options.length + 1, weights[mix.size()]});
+    return {mix, options};
+  }
 
   /// The number of targets that count in a row, and in a step.
   Index counted(Index row) const { return rows_.at(static_cast<std::size_t>(row)).counted; }
@@ -141,16 +117,19 @@ class DocumentRows {
     Index filled = 0;
     std::fill_n(targets, options_.length, static_cast<std::int32_t>(options_.ignore_index));
     const Row row = number ? rows_.at(static_cast<std::size_t>(*number)) : Row();
-    for (Index i = 0; i < row.documents; ++i) {
-      const TrainingDocument& document = documents_[static_cast<std::size_t>(row.first + i)];
-      const Index count = places(document);
-      std::copy_n(document.tokens.begin(), count, inputs + filled);
-      if (documents) std::fill_n(documents + filled, count, static_cast<std::int32_t>(i));
-      for (const Range& answer : document.answers) {
-        for (Index at = std::max<Index>(answer.begin, 1); at < answer.end(); ++at)
-          targets[filled + at - 1] = document.tokens[static_cast<std::size_t>(at)];
-      }
-      filled += count;
+    for (Index i = row.first, count = 0; count < row.documents; ++i) {
+      const TrainingDocument document = sources_[row.source].documents[i];
+      for_each_part(document, i == row.first ? row.begin : 0, [&](const TrainingDocument& part, Index) {
+        const Index size = places(part);
+        std::copy_n(part.tokens.begin(), size, inputs + filled);
+        if (documents) std::fill_n(documents + filled, size, static_cast<std::int32_t>(count));
+        for (const Range& answer : part.answers) {
+          for (Index at = std::max<Index>(answer.begin, 1); at < answer.end(); ++at)
+            targets[filled + at - 1] = part.tokens[static_cast<std::size_t>(at)];
+        }
+        filled += size;
+        return ++count < row.documents;
+      });
     }
     std::fill(inputs + filled, inputs + options_.length, options_.padding);
     if (documents) std::fill(documents + filled, documents + options_.length, -1);
@@ -158,7 +137,13 @@ class DocumentRows {
 
  private:
   struct Row {
-    Index first = 0, documents = 0, counted = 0;
+    std::size_t source = 0;
+    Index first = 0, begin = 0;  ///< the first document, and its first token in the row
+    Index documents = 0, counted = 0;
+  };
+  struct Source {
+    TrainingDocuments documents;
+    Index rows;
   };
 
   /// The positions that a document takes in a row: its last token is only a target.
@@ -174,22 +159,26 @@ class DocumentRows {
     return counted;
   }
 
-  /// Cuts or splits a document. The last token of a part, which is only a target, is the first input of the next one.
-  void add_long(const TrainingDocument& document) {
-    const Index size = std::ssize(document.tokens), before = documents();
-    ++long_;
-    for (Index begin = 0; begin + 1 < size; begin += options_.length) {
+  /// Calls take(part, its first token) for the parts of a document from a token on, while that returns true. The last
+  /// token of a part, which is only a target, is the first input of the next one.
+  template <class Take>
+  void for_each_part(const TrainingDocument& document, Index begin, Take take) const {
+    const Index size = std::ssize(document.tokens);
+    if (size <= options_.length + 1) {
+      take(document, 0);
+      return;
+    }
+    for (bool more = true; more && begin + 1 < size; begin += options_.length) {
       const Range all{begin, std::min(options_.length + 1, size - begin)};
       const auto first = document.tokens.begin() + begin;
-      TrainingDocument part{{first, first + all.size}, {}, document.place};
+      TrainingDocument part{{first, first + all.size}, {}};
       for (const Range& answer : document.answers) {
         const Range seen = intersection(all, answer);
         if (seen.size > 0) part.answers.push_back({seen.begin - begin, seen.size});
       }
-      if (targets(part) > 0) documents_.push_back(std::move(part));
+      if (targets(part) > 0) more = take(part, begin);
       if (options_.long_documents == LongDocuments::cut) break;
     }
-    if (documents() == before) ++dropped_;
   }
 
   void checked(const TrainingDocument& document) const {
@@ -213,8 +202,9 @@ class DocumentRows {
   }
 
   RowOptions options_;
-  std::vector<TrainingDocument> documents_;
+  std::vector<Source> sources_;
   std::vector<Row> rows_;
+  Index documents_count_ = 0;
   Index places_ = 0;  ///< positions filled in all rows
   Index long_ = 0, dropped_ = 0;
 };

@@ -20,11 +20,11 @@
 /// auto held_out = hold_out(documents, 0.1, seed);
 /// ```
 
+#include <fstream>
+
 #include <shardwise/data/dialogues.hpp>
 #include <shardwise/data/document_rows.hpp>
-#include <shardwise/data/documents.hpp>
-#include <shardwise/guard/agreement.hpp>
-#include <shardwise/mesh/mesh.hpp>
+#include <shardwise/data/open_token_corpus.hpp>
 
 namespace shardwise {
 
@@ -36,6 +36,8 @@ struct JsonLinesOptions {
   /// "<s>" in a text, prompt or completion becomes that token. In a dialogue, only the template can produce such
   /// tokens.
   bool match_special_tokens = false;
+  /// The file in which the documents are kept for this run and later ones, as for `open_token_corpus`; empty: memory.
+  std::filesystem::path cache = {};
 };
 
 namespace detail {
@@ -168,52 +170,83 @@ TrainingDocument document_of_line(std::string_view given, const Encoder& tokeniz
   return document;
 }
 
-}  // namespace detail
-
-/// The documents of files, in order, in memory. Throws `std::runtime_error`, beginning with "FILE:LINE: ", for a
-/// line that is not JSON or has none of these forms; and if there are no documents.
+/// Files of JSON lines as a source of tokens, see `TextSource`.
 template <TextEncoder Encoder>
-std::vector<TrainingDocument> read_json_lines(const std::vector<std::filesystem::path>& paths,
-                                              const Encoder& tokenizer,
-                                              const JsonLinesOptions& options = {}) {
-  std::vector<TrainingDocument> documents;
-  for (const std::filesystem::path& path : paths) {
-    const std::string text = detail::read_text(path);
-    std::string_view rest = text;
-    for (Index number = 1; !rest.empty(); ++number) {
-      const std::string_view line = detail::take_part(rest, '\n');
-      if (line.find_first_not_of(" \t\r") == line.npos) continue;
-      const std::string place = detail::text({path.string(), ":", number});
-      documents.push_back(detail::naming(place, [&] {
-        const detail::FileWork here("tokenizes", path.native());  // other ranks may wait for it
-        return detail::document_of_line(line, tokenizer, options);
-      }));
-      documents.back().place = place;
-    }
+struct LinesSource {
+  const Paths& paths;
+  const Encoder& tokenizer;
+  const JsonLinesOptions& options;
+
+  bool is_in(const TokenFileHeader& header) const {
+    return header.tokenizer == tokenizer.fingerprint() && header.vocabulary == document_number_range &&
+           header.corpus == for_each_line([](auto...) {});
   }
-  if (documents.empty()) {
+  template <class Take>
+  TokenFileHeader tokenise(Take take) const {
+    TokenPacker packer(document_number_range, tokenizer.fingerprint());
+    const std::uint64_t text = for_each_line([&](std::string_view line, Index file, Index number) {
+      const Path& path = paths[static_cast<std::size_t>(file)];
+      take(packer.pack(naming(detail::text({path.string(), ":", number}), [&] {
+        const FileWork here("tokenizes", path.native());  // other ranks may wait for it
+        return numbers_of(document_of_line(line, tokenizer, options), file, number);
+      })));
+    });
+    const TokenFileHeader header = packer.header(text);
+    if (header.count > 0) return header;
     throw std::runtime_error((paths.empty() ? "" : paths.front().string() + ": ") +
                              "there are no documents in the files");
   }
-  return documents;
+  TrainingDocuments documents(TokenCorpus numbers) const {
+    std::vector<std::string> names;
+    for (const Path& path : paths) names.push_back(path.string());
+    return {std::move(numbers), std::move(names)};
+  }
+
+ private:
+  /// Calls take(line, file, number) for each line that is not blank. Returns the fingerprint of files and options.
+  template <class Take>
+  std::uint64_t for_each_line(Take take) const {
+    Fingerprint all;
+    for (const std::uint64_t each :
+         {options.chat ? options.chat->fingerprint() : 0,
+          static_cast<std::uint64_t>(options.begin.value_or(-1)),
+          static_cast<std::uint64_t>(options.end.value_or(-1)), std::uint64_t{options.match_special_tokens}})
+      all.add(each);
+    for (Index file = 0; file < std::ssize(paths); ++file) {
+      const Path& path = paths[static_cast<std::size_t>(file)];
+      all.add(static_cast<std::uint64_t>(File(path, O_RDONLY).size()));
+      std::ifstream lines(path, std::ios::binary);
+      std::string line;
+      for (Index number = 1; std::getline(lines, line); ++number) {
+        all.add(line).add("\n");
+        if (line.find_first_not_of(" \t\r") != line.npos) take(line, file, number);
+      }
+      if (lines.bad()) throw_file_error(path, "cannot be read");
+    }
+    return all.value();
+  }
+};
+
+}  // namespace detail
+
+/// The documents of files, in order, in memory or in the cache. Throws `std::runtime_error`, beginning with
+/// "FILE:LINE: ", for a line that is not JSON or has none of these forms; if there are no documents; and as
+/// `open_token_corpus` does for a cache.
+template <TextEncoder Encoder>
+TrainingDocuments read_json_lines(const std::vector<std::filesystem::path>& paths, const Encoder& tokenizer,
+                                  const JsonLinesOptions& options = {}) {
+  const detail::LinesSource<Encoder> source{paths, tokenizer, options};
+  return source.documents(detail::open_tokens(source, options.cache));
 }
 
-/// The same on many ranks, all of which read all files. Collective; if one rank fails, or gets other tokens than
-/// the first, all throw the same `std::runtime_error`.
+/// The same on many ranks. Without a cache, all read all files; with one, the first reads them and writes it, and all
+/// map it. Collective; if one rank fails, or gets other tokens than the first, all throw the same
+/// `std::runtime_error`.
 template <MeshAxis... Axes, TextEncoder Encoder>
-std::vector<TrainingDocument> read_json_lines(const Mesh<Axes...>& mesh,
-                                              const std::vector<std::filesystem::path>& paths,
-                                              const Encoder& tokenizer,
-                                              const JsonLinesOptions& options = {}) {
-  const Communicator ranks = mesh.communicator();
-  std::vector<TrainingDocument> documents;
-  detail::together(ranks, "read_json_lines", [&] { documents = read_json_lines(paths, tokenizer, options); });
-  const Index mine[]{std::bit_cast<Index>(fingerprint_of(documents))};
-  const std::vector<Index> all = detail::gather(ranks, mine);
-  detail::together(ranks, "read_json_lines", [&] {
-    if (mine[0] != all[0]) throw std::runtime_error("other documents than on rank 0: the files differ");
-  });
-  return documents;
+TrainingDocuments read_json_lines(const Mesh<Axes...>& mesh, const std::vector<std::filesystem::path>& paths,
+                                  const Encoder& tokenizer, const JsonLinesOptions& options = {}) {
+  const detail::LinesSource<Encoder> source{paths, tokenizer, options};
+  return source.documents(detail::open_tokens(mesh.communicator(), "read_json_lines", source, options.cache));
 }
 
 }  // namespace shardwise

@@ -13,6 +13,7 @@
 /// chat->render(messages, true);   // "<|user|>\nHello</s>\n<|assistant|>\n"
 /// ```
 
+#include <shardwise/io/fingerprint.hpp>
 #include <shardwise/text/chat_template/run.hpp>
 #include <shardwise/text/special_token.hpp>
 
@@ -29,6 +30,8 @@ class ChatTemplate {
       if (!text.substr(i).starts_with("\r\n")) lines += text[i] == '\r' ? '\n' : text[i];
     }
     if (lines.ends_with('\n')) lines.pop_back();
+    for (const std::string* each : {&lines, &bos_token_, &eos_token_})
+      fingerprint_.add(std::uint64_t{each->size()}).add(*each);
     detail::naming(source_, [&] {
       if (first_non_text(lines) < lines.size()) throw std::runtime_error("it is not UTF-8 text");
       pieces_ = detail::template_pieces(lines);
@@ -62,6 +65,9 @@ class ChatTemplate {
                         file.empty() ? config_file.string() + ": chat_template" : file.string());
   }
 
+  /// A hash of everything that determines the texts.
+  std::uint64_t fingerprint() const { return fingerprint_.value(); }
+
   /// The text of messages, a list of {"role": …, "content": …}. Throws `std::runtime_error` if the template does.
   std::string render(const Json& messages, bool add_generation_prompt) const {
     return rendered(detail::OrderedJson(messages), add_generation_prompt).text;
@@ -89,6 +95,7 @@ class ChatTemplate {
 
  private:
   std::string bos_token_, eos_token_, source_;
+  detail::Fingerprint fingerprint_;
   std::vector<detail::TemplatePiece> pieces_;
 };
 
