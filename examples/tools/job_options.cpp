@@ -76,10 +76,9 @@ void add_job_options(CLI::App& app, JobOptions& options) {
       ->check(CLI::Range(0, 3));
   app.add_flag("--sp,--sequence-parallel", job.sequence_parallel,
                "shard the sequence over --tp between the layers");
-  app.add_option(
-         "--embedding", options.embedding,
-         "split the embedding over --tp by rows, by columns, or not at all (both without --tied and "
-         "--lora-rank; replicated needs --zero 0 or 1; features needs --zero 0, without --sp)")
+  app.add_option("--embedding", options.embedding,
+                 "split the embedding over --tp by rows, by columns, or not at all (both without --tied and "
+                 "--lora-rank; replicated needs --zero 0 or 1; features needs --zero 0, without --sp)")
       ->check(CLI::IsMember(std::vector<std::string>(embedding_names.begin(), embedding_names.end())));
   app.add_option("--lora-rank", job.lora_rank,
                  "train adapters of this rank, with alpha twice the rank, instead of the model (needs --zero "
