@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstdio>
 #include <list>
+#include <numeric>
 #include <utility>
 
 #include <shardwise/data/json_lines.hpp>
@@ -98,6 +99,47 @@ sw::LongDocuments long_documents_of(const std::string& name) {
   return name == "split" ? sw::LongDocuments::split : sw::LongDocuments::refuse;
 }
 
+using Paths = std::vector<std::filesystem::path>;
+
+/// The paths of each source: with a mix, each path is one.
+std::vector<Paths> sources_of(const Paths& paths, const TrainOptions& options) {
+  if (options.mix.empty()) return {paths};
+  std::vector<Paths> sources;
+  for (const std::filesystem::path& path : paths) sources.push_back({path});
+  return sources;
+}
+
+/// The weights of a mix as whole numbers without a common divisor. Throws `std::invalid_argument` for numbers that are
+/// not positive or have more than 6 decimals.
+std::vector<sw::Index> weights_of(const std::vector<double>& mix) {
+  std::vector<sw::Index> weights;
+  constexpr double units = 1e6;
+  sw::Index divisor = 0;
+  for (const double weight : mix) {
+    const double whole = std::round(weight * units);
+    if (!(weight > 0 && weight <= 1e9) || std::abs(whole - weight * units) > 1e-3) {
+      throw std::invalid_argument("--mix: the weight " + sw::detail::text({weight}) +
+                                  ": expected a number above 0, up to 1e9, with at most 6 decimals");
+    }
+    weights.push_back(static_cast<sw::Index>(whole));
+    divisor = std::gcd(divisor, weights.back());
+  }
+  for (sw::Index& weight : weights) weight /= divisor;
+  return weights;
+}
+
+/// The fingerprint of several sources; of the first one, its own.
+std::uint64_t together(std::uint64_t before, std::uint64_t next) {
+  return before == 0 ? next : sw::detail::Fingerprint().add(before).add(next).value();
+}
+
+/// A file for each source of a mix.
+std::filesystem::path cache_of(const TrainOptions& options, std::size_t source) {
+  std::filesystem::path cache = options.cache;
+  if (!cache.empty() && !options.mix.empty()) cache += "." + std::to_string(source + 1);
+  return cache;
+}
+
 /// Each row once, in order.
 sw::BatchOptions evaluated(sw::BatchOptions options) {
   options.last = sw::LastBatch::pad;
@@ -158,7 +200,8 @@ nlohmann::ordered_json description(const TrainOptions& options, const Job& mesh)
           {"betas", options.betas},
           {"epsilon", options.epsilon},
           {"clip", options.max_norm},
-          {"seed", options.seed}};
+          {"seed", options.seed},
+          {"mix", options.mix}};
 }
 
 }  // namespace
@@ -178,7 +221,7 @@ std::string change(const char* name, const sw::Json& before, const sw::Json& now
 std::string other_run(const sw::Json& before, const sw::Json& now) {
   for (const char* name :
        {"text", "seed", "batch", "context", "pad", "packed", "long_documents", "held_out", "validation",
-        "in_order", "optimizer", "optimizer_state", "local_steps", "replicas"}) {
+        "in_order", "mix", "optimizer", "optimizer_state", "local_steps", "replicas"}) {
     const std::string other = change(name, before, now);
     if (!other.empty()) return "of another run: " + other;
   }
@@ -215,68 +258,102 @@ void Run::open_data() {
     throw std::runtime_error(options_.from.string() + ": texts end with token " + std::to_string(*end) +
                              ", but the model has " + std::to_string(job().model.vocabulary));
   }
-  if (options_.data.empty()) {
-    if (job().packed) throw std::invalid_argument("--packed is for documents: give --data");
-    const sw::TokenCorpus corpus = sw::open_token_corpus(mesh_, options_.text, tokenizer_, options_.cache);
-    fingerprint_ = corpus.fingerprint();
-    const auto last = static_cast<sw::Index>(options_.held_out * static_cast<double>(corpus.size()));
-    if (options_.held_out > 0) {
-      held_out_.emplace(corpus.part(corpus.size() - last, last), evaluated(batches), replicas);
-    }
-    if (!options_.validation.empty()) {
-      const sw::TokenCorpus validation = sw::open_token_corpus(mesh_, options_.validation, tokenizer_, {});
-      validation_fingerprint_ = validation.fingerprint();
-      held_out_.emplace(validation, evaluated(batches), replicas);
-    }
-    data_.emplace(corpus.part(0, corpus.size() - last), batches, replicas);
-    return;
-  }
-  const sw::JsonLinesOptions reading{
-      .chat = sw::ChatTemplate::from_folder(options_.from, options_.chat_template),
-      .match_special_tokens = options_.match_special_tokens};
-  auto documents = sw::read_json_lines(mesh_, options_.data, tokenizer_, reading);
-  fingerprint_ = sw::fingerprint_of(documents);
-  if (prints()) warn_of(documents);
-  const sw::RowOptions rows{.length = batches.length,
-                            .packed = job().packed,
-                            .long_documents = long_documents_of(options_.long_documents)};
-  if (!options_.validation.empty()) {
-    auto validation = sw::read_json_lines(mesh_, options_.validation, tokenizer_, reading);
-    validation_fingerprint_ = sw::fingerprint_of(validation);
-    held_out_.emplace(sw::DocumentRows(std::move(validation), rows), evaluated(batches), replicas);
-  }
-  if (options_.held_out > 0) {
-    held_out_.emplace(sw::DocumentRows(sw::hold_out(documents, options_.held_out, options_.seed), rows),
-                      evaluated(batches), replicas);
-  }
-  data_.emplace(sw::DocumentRows(std::move(documents), rows), batches, replicas);
-  if (const sw::DocumentRows& read = *data_->rows(); read.long_documents() > 0 && prints()) {
-    std::printf(
-        "note: %td documents have more than %td tokens and are %s; %td of them have nothing to be learned "
-        "left\n",
-        read.long_documents(), rows.length + 1, options_.long_documents.c_str(), read.dropped());
-  }
+  options_.data.empty() ? open_text(batches, replicas) : open_documents(batches, replicas);
 }
 
-void Run::warn_of(const std::vector<sw::TrainingDocument>& documents) const {
+void Run::open_text(const sw::BatchOptions& batches, const Replicas& replicas) {
+  if (job().packed) throw std::invalid_argument("--packed is for documents: give --data");
+  const std::vector<sw::Index> weights = weights_of(options_.mix);
+  TokenCorpora training, held_out;
+  std::vector<sw::MixedSource> mix;
+  for (const Paths& paths : sources_of(options_.text, options_)) {
+    const sw::TokenCorpus corpus =
+        sw::open_token_corpus(mesh_, paths, tokenizer_, cache_of(options_, mix.size()));
+    fingerprint_ = together(fingerprint_, corpus.fingerprint());
+    const auto last = static_cast<sw::Index>(options_.held_out * static_cast<double>(corpus.size()));
+    mix.push_back({corpus.size() - last, weights.empty() ? 1 : weights[mix.size()]});
+    training.add(corpus.part(0, corpus.size() - last));
+    held_out.add(corpus.part(corpus.size() - last, last));
+  }
+  if (!options_.validation.empty()) {
+    const sw::TokenCorpus validation = sw::open_token_corpus(mesh_, options_.validation, tokenizer_, {});
+    validation_fingerprint_ = validation.fingerprint();
+    held_out = {};
+    held_out.add(validation);
+  }
+  if (options_.evaluates())
+    held_out_.emplace(held_out, sw::BatchSampler(held_out.size(), evaluated(batches)), replicas);
+  data_.emplace(training,
+                weights.empty() ? sw::BatchSampler(training.size(), batches) : sw::BatchSampler(mix, batches),
+                replicas);
+}
+
+void Run::open_documents(const sw::BatchOptions& batches, const Replicas& replicas) {
+  const std::vector<sw::Index> weights = weights_of(options_.mix);
+  sw::JsonLinesOptions reading{.chat = sw::ChatTemplate::from_folder(options_.from, options_.chat_template),
+                               .match_special_tokens = options_.match_special_tokens};
+  const sw::RowOptions options{.length = batches.length,
+                               .packed = job().packed,
+                               .long_documents = long_documents_of(options_.long_documents)};
+  std::optional<sw::DocumentRows> training, held_out;
+  const auto add = [&](std::optional<sw::DocumentRows>& rows, const sw::TrainingDocuments& documents) {
+    if (rows) {
+      rows->add(documents);
+    } else {
+      rows.emplace(documents, options);
+    }
+  };
+  std::size_t source = 0;
+  for (const Paths& paths : sources_of(options_.data, options_)) {
+    reading.cache = cache_of(options_, source++);
+    auto documents = sw::read_json_lines(mesh_, paths, tokenizer_, reading);
+    fingerprint_ = together(fingerprint_, sw::fingerprint_of(documents));
+    if (prints()) warn_of(documents);
+    if (options_.held_out > 0) add(held_out, sw::hold_out(documents, options_.held_out, options_.seed));
+    add(training, documents);
+  }
+  if (!options_.validation.empty()) {
+    reading.cache.clear();
+    const auto validation = sw::read_json_lines(mesh_, options_.validation, tokenizer_, reading);
+    validation_fingerprint_ = sw::fingerprint_of(validation);
+    add(held_out, validation);
+  }
+  const auto note = [&](const sw::DocumentRows& rows, const char* kind) {
+    if (rows.long_documents() == 0 || !prints()) return;
+    std::printf(
+        "note: %td documents%s have more than %td tokens and are %s; %td of them have nothing to be learned "
+        "left\n",
+        rows.long_documents(), kind, options.length + 1, options_.long_documents.c_str(), rows.dropped());
+  };
+  note(*training, "");
+  if (held_out) {
+    note(*held_out, " for evaluation");
+    held_out_.emplace(*held_out, held_out->sampler(evaluated(batches)), replicas);
+  }
+  data_.emplace(*training, weights.empty() ? training->sampler(batches) : training->sampler(batches, weights),
+                replicas);
+}
+
+void Run::warn_of(const sw::TrainingDocuments& documents) const {
   std::vector<std::int32_t> ends = special_tokens().ends;
   if (tokenizer_.end_token()) ends.push_back(*tokenizer_.end_token());
   std::size_t endless = 0, special = 0;
-  const sw::TrainingDocument* first = nullptr;
-  for (const sw::TrainingDocument& document : documents) {
+  std::string first;
+  for (sw::Index i = 0; i < documents.size(); ++i) {
+    const sw::TrainingDocument document = documents[i];
     const bool ended = std::ranges::all_of(document.answers, [&](const sw::Range& answer) {
       const auto begin = document.tokens.begin() + answer.begin;
       return std::find_first_of(begin, begin + answer.size, ends.begin(), ends.end()) != begin + answer.size;
     });
-    if (!ended && endless++ == 0) first = &document;
+    if (!ended && endless++ == 0) first = document.place;
     if (document.has_special_text) ++special;
   }
   if (endless > 0) {
     std::printf(
-        "WARNING: in %zu of %zu documents, first in %s, an answer ends without an end token, so "
+        "WARNING: in %zu of %td documents, first in %s, an answer ends without an end token, so "
         "the model does "
         "not learn to stop. %s\n",
-        endless, documents.size(), first->place.c_str(),
+        endless, documents.size(), first.c_str(),
         ends.empty()
             ? "Name such a token as eos_token_id in config.json, and let the chat template write it after an "
               "answer."
@@ -284,7 +361,7 @@ void Run::warn_of(const std::vector<sw::TrainingDocument>& documents) const {
               "eos_token_id in config.json.");
   }
   if (special > 0) {
-    std::printf("note: special tokens are written in %zu of %zu documents, where they are ordinary text%s\n",
+    std::printf("note: special tokens are written in %zu of %td documents, where they are ordinary text%s\n",
                 special, documents.size(),
                 options_.match_special_tokens
                     ? ""
@@ -357,6 +434,7 @@ sw::Json Run::settings() const {
   if (options_.held_out > 0) all["held_out"] = options_.held_out;
   if (!options_.validation.empty()) all["validation"] = validation_fingerprint_;
   if (options_.long_documents != "refuse") all["long_documents"] = options_.long_documents;
+  if (!options_.mix.empty()) all["mix"] = weights_of(options_.mix);
   if (options_.in_order) all["in_order"] = true;
   if (!options_.from.empty()) all["from"] = noted(options_.from);
   if (!options_.tokenizer.empty()) all["tokenizer"] = noted(options_.tokenizer);
@@ -381,12 +459,23 @@ void Run::open_best(bool resumed) {
 
 void Run::print_job() const {
   if (!prints()) return;
+  const sw::BatchSampler& sampler = data_->sampler();
+  if (const std::vector<sw::Index> weights = weights_of(options_.mix); !weights.empty()) {
+    const auto sum = static_cast<double>(std::accumulate(weights.begin(), weights.end(), sw::Index{0}));
+    const std::vector<sw::Index> read = sampler.counts(sampler.steps_per_epoch() * sampler.options().batch),
+                                 sizes = sampler.sizes();
+    for (std::size_t i = 0; i < weights.size(); ++i) {
+      std::printf("%.4g %% of the sequences are from %s, which has %td and is read %.3g times in an epoch\n",
+                  100 * static_cast<double>(weights[i]) / sum,
+                  (options_.data.empty() ? options_.text : options_.data)[i].c_str(), sizes[i],
+                  static_cast<double>(read[i]) / static_cast<double>(sizes[i]));
+    }
+  }
   if (const sw::DocumentRows* rows = data_->rows()) {
     std::printf("%td documents in %td rows, %.0f %% full; ", rows->documents(), rows->size(),
                 100 * rows->filled());
   } else {
-    std::printf("%td tokens of text, %td sequences; ", data_->sampler().tokens(),
-                data_->sampler().sequence_count());
+    std::printf("%td tokens of text, %td sequences; ", sampler.tokens(), sampler.sequence_count());
   }
   std::printf("a %s of %td layers with %.2f million parameters in %s\n", family_name(job().model).c_str(),
               job().model.layers, static_cast<double>(job().model.parameters()) * 1e-6,
@@ -476,6 +565,13 @@ void Run::check_folder(const std::filesystem::path& folder) const {
     std::error_code error;
     fresh = std::filesystem::create_directories(folder, error);
     if (error) throw std::runtime_error(folder.string() + ": cannot be made: " + error.message());
+    for (const char* name : {"adapter_config.json", "adapter_model.safetensors"}) {
+      if (exports_adapters() || !std::filesystem::exists(folder / name)) continue;
+      throw std::runtime_error(
+          (folder / name).string() +
+          ": other programs would apply these adapters to the model that is exported here: "
+          "remove them, or name another folder");
+    }
     trial.emplace(file, token);
   });
   sw::detail::Problems problems;

@@ -90,9 +90,11 @@ class Run {
 
  private:
   void open_data();
+  void open_text(const sw::BatchOptions& batches, const Replicas& replicas);
+  void open_documents(const sw::BatchOptions& batches, const Replicas& replicas);
   void check_folder(const std::filesystem::path& folder) const;
   /// Warns of probable mistakes: answers without an end token, special tokens in texts.
-  void warn_of(const std::vector<sw::TrainingDocument>& documents) const;
+  void warn_of(const sw::TrainingDocuments& documents) const;
 
   TrainOptions options_;
   Job mesh_;

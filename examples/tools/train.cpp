@@ -30,6 +30,11 @@ void add_run_options(CLI::App& app, TrainOptions& options) {
                  "JSON lines to train on: texts, prompts and completions, or dialogues")
       ->take_all()
       ->excludes(text);
+  app.add_option(
+         "--mix", options.mix,
+         "weights of the paths of --text or --data, in their order: how often sequences are taken from "
+         "each; a small file is repeated")
+      ->take_all();
   app.add_flag("--match-special-tokens", options.match_special_tokens,
                "read \"<s>\" in a text, prompt or completion of --data as that token, not as text");
   app.add_option("--chat-template", options.chat_template,
@@ -160,6 +165,12 @@ void check_files(const TrainOptions& options) {
   if (!best.empty() && !options.evaluates())
     throw std::invalid_argument(
         "--export-best needs --held-out or --validation: the best model is the one with the best loss there");
+  if (const auto& paths = options.data.empty() ? options.text : options.data;
+      !options.mix.empty() && options.mix.size() != paths.size()) {
+    throw std::invalid_argument("--mix has " + std::to_string(options.mix.size()) + " weights, but " +
+                                (options.data.empty() ? "--text" : "--data") + " has " +
+                                std::to_string(paths.size()) + " paths: expected one for each");
+  }
   if (options.long_documents != "refuse" && options.data.empty())
     throw std::invalid_argument("--long-documents is for JSON lines: give --data");
   const auto place = [](const std::filesystem::path& folder) {
@@ -172,8 +183,6 @@ void check_files(const TrainOptions& options) {
     throw std::invalid_argument("--match-special-tokens is for JSON lines: give --data");
   if (!options.chat_template.empty() && options.data.empty())
     throw std::invalid_argument("--chat-template is for dialogues: give --data");
-  if (!options.cache.empty() && !options.data.empty())
-    throw std::invalid_argument("--cache is for --text: documents are always read");
 }
 
 /// Checks the number of ranks in terms of the options; the mesh would do so in terms of tp and kvr.
@@ -218,6 +227,8 @@ int main(int argc, char** argv) {
       throw std::invalid_argument("--merge is for adapters: --lora-rank");
     if (options.merge && options.export_to.empty() && options.export_best.empty())
       throw std::invalid_argument("--merge is for what is exported: --export or --export-best");
+    if (app.count("--format") > 0 && options.export_to.empty() && options.export_best.empty())
+      throw std::invalid_argument("--format is for what is exported: --export or --export-best");
     if (job.job.lora_rank > 0 && !options.merge && options.format != "safetensors")
       throw std::invalid_argument("--format " + options.format + " is for whole models: --merge");
     if (!options.from.empty()) job.config = options.from / "config.json";

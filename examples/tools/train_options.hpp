@@ -22,6 +22,7 @@ struct TrainOptions {
   sw::Index memory = 0;  ///< bytes of a rank, see `within_memory`
   std::vector<std::filesystem::path> text{"include", "docs"};
   std::vector<std::filesystem::path> data;  ///< files of JSON lines, instead of text
+  std::vector<double> mix;                  ///< weights of these paths; none: all are one
   std::filesystem::path chat_template;      ///< for dialogues, instead of the model's
   bool match_special_tokens = false;        ///< in texts, prompts and completions
   std::string long_documents = "refuse";    ///< longer than a row: or "cut", "split"

@@ -8,6 +8,7 @@
 
 #include <limits>
 
+#include <shardwise/data/load_batch.hpp>
 #include <shardwise/inspect/names.hpp>
 
 namespace tools {

@@ -11,7 +11,7 @@
 #include <functional>
 #include <memory>
 
-#include <shardwise/data/load_batch.hpp>
+#include <shardwise/data/loaded_batch.hpp>
 #include <shardwise/mesh/mesh.hpp>
 
 #include "step_job.hpp"
