@@ -10,6 +10,7 @@
 #include <shardwise/kernel/activations.hpp>
 #include <shardwise/kernel/arithmetic.hpp>
 #include <shardwise/kernel/gemm.hpp>
+#include <shardwise/kernel/permute.hpp>
 #include <shardwise/kernel/sums.hpp>
 
 namespace shardwise::kernel {
@@ -80,12 +81,35 @@ struct ExpertProjected;
 struct ExpertHidden;
 struct ExpertResult;
 
-/// The rows of x that belong to slots.
+/// The rows of x that belong to slots, `ld` apart.
 template <class Purpose, class T>
-T* gather_rows(const SlotsOfExpert& of, Index choices, Index dim, const T* x) {
-  T* const rows = scratch<Purpose, T>(of.count * dim);
-  for (Index i = 0; i < of.count; ++i) copy(dim, x + of.slots[i] / choices * dim, rows + i * dim);
+T* gather_rows(const SlotsOfExpert& of, Index choices, Index dim, const T* x, Index ld) {
+  T* const rows = scratch<Purpose, T>(of.count * ld);
+  for (Index i = 0; i < of.count; ++i) copy(dim, x + of.slots[i] / choices * dim, rows + i * ld);
   return rows;
+}
+
+/// y[count, wide] = x · weightsᵀ, computed as (weights · xᵀ)ᵀ if there are few rows: the product then reads the weights
+/// in the order in which they are stored.
+template <class T>
+void project(Index count, Index wide, Index features, const T* x, const T* weights, T* y) {
+  constexpr Index few = 256;
+  if (count < 2 || count > few) {
+    gemm(Transpose::no, Transpose::yes, count, wide, features, x, features, weights, features, y, wide,
+         false);
+    return;
+  }
+  struct Columns;
+  struct Result;
+  T *const columns = scratch<Columns, T>(features * count), *const result = scratch<Result, T>(wide * count);
+  const auto transpose = [](Index rows, Index cols, const T* from, T* to) {
+    const Index extents[] = {rows, cols}, from_strides[] = {cols, 1}, to_strides[] = {1, rows};
+    copy_box(2, extents, from, from_strides, to, to_strides);
+  };
+  transpose(count, features, x, columns);
+  gemm(Transpose::no, Transpose::no, wide, count, features, weights, features, columns, count, result, count,
+       false);
+  transpose(wide, count, result, y);
 }
 
 }  // namespace detail
@@ -99,13 +123,12 @@ void experts(const ExpertExtents& s, const T* x, const Id* ids, const T* weights
   const Index wide = 2 * s.hidden;
   detail::sum_wide(s.tokens * s.out, y, false, [&](compute_t<T>* sums) {
     detail::for_each_expert(s, ids, [&](const detail::SlotsOfExpert& of) {
-      const T* const rows = detail::gather_rows<detail::ExpertRows>(of, s.choices, s.features, x);
+      const T* const rows = detail::gather_rows<detail::ExpertRows>(of, s.choices, s.features, x, s.features);
       T* const both =
           projected ? projected + of.row * wide : scratch<detail::ExpertProjected, T>(of.count * wide);
       T* const hidden = scratch<detail::ExpertHidden, T>(of.count * s.hidden);
       auto* const result = scratch<detail::ExpertResult, compute_t<T>>(of.count * s.out);
-      gemm(Transpose::no, Transpose::yes, of.count, wide, s.features, rows, s.features,
-           gate_up + of.expert * wide * s.features, s.features, both, wide, false);
+      detail::project(of.count, wide, s.features, rows, gate_up + of.expert * wide * s.features, both);
       for (Index i = 0; i < of.count; ++i) {
         T* const h = hidden + i * s.hidden;
         gated<Silu>(s.hidden, both + i * wide, both + i * wide + s.hidden, h);
@@ -137,24 +160,24 @@ void experts_backward(const ExpertExtents& s, const T* x, const Id* ids, const T
   struct GradientHidden;
   struct GradientProjected;
   const Index wide = 2 * s.hidden;
+  const Index dy_ld = s.out + 16;  // rows a power of two apart would compete for the same lines of a cache
   if (dweights.data && !dweights.accumulate) fill<T>(s.tokens * s.choices, 0, dweights.data);
   detail::sum_wide(dx.data ? s.tokens * s.features : 0, dx.data, dx.accumulate, [&](compute_t<T>* sums) {
     detail::for_each_expert(s, ids, [&](const detail::SlotsOfExpert& of) {
       const T* const gate_up_here = gate_up + of.expert * wide * s.features;
       const T* const down_here = down + of.expert * s.out * s.hidden;
-      const T* const rows = detail::gather_rows<detail::ExpertRows>(of, s.choices, s.features, x);
-      const T* const dy_rows = detail::gather_rows<GradientRows>(of, s.choices, s.out, dy);
+      const T* const rows = detail::gather_rows<detail::ExpertRows>(of, s.choices, s.features, x, s.features);
+      const T* const dy_rows = detail::gather_rows<GradientRows>(of, s.choices, s.out, dy, dy_ld);
       const T* both = projected ? projected + of.row * wide : nullptr;
       if (!projected) {
         T* const again = scratch<detail::ExpertProjected, T>(of.count * wide);
-        gemm(Transpose::no, Transpose::yes, of.count, wide, s.features, rows, s.features, gate_up_here,
-             s.features, again, wide, false);
+        detail::project(of.count, wide, s.features, rows, gate_up_here, again);
         both = again;
       }
       T *const hidden = scratch<detail::ExpertHidden, T>(of.count * s.hidden),
                *const dhidden = scratch<GradientHidden, T>(of.count * s.hidden),
                *const dboth = scratch<GradientProjected, T>(of.count * wide);
-      gemm(Transpose::no, Transpose::no, of.count, s.hidden, s.out, dy_rows, s.out, down_here, s.hidden,
+      gemm(Transpose::no, Transpose::no, of.count, s.hidden, s.out, dy_rows, dy_ld, down_here, s.hidden,
            dhidden, s.hidden, false);
       for (Index i = 0; i < of.count; ++i) {
         const T *const gate = both + i * wide, *const up = gate + s.hidden;
@@ -169,13 +192,14 @@ void experts_backward(const ExpertExtents& s, const T* x, const Id* ids, const T
         scale(s.hidden, weight, dh, dh);
         gated_backward<Silu>(s.hidden, gate, up, dh, dboth + i * wide, dboth + i * wide + s.hidden);
       }
-      const auto weight_gradient = [&](Index m, Index n, const T* left, const T* right, GradientTo<T> to) {
+      const auto weight_gradient = [&](Index m, Index n, const T* left, Index ld, const T* right,
+                                       GradientTo<T> to) {
         if (!to.data) return;
-        gemm(Transpose::yes, Transpose::no, m, n, of.count, left, m, right, n, to.data + of.expert * m * n, n,
-             to.accumulate || !of.first);
+        gemm(Transpose::yes, Transpose::no, m, n, of.count, left, ld, right, n, to.data + of.expert * m * n,
+             n, to.accumulate || !of.first);
       };
-      weight_gradient(s.out, s.hidden, dy_rows, hidden, ddown);
-      weight_gradient(wide, s.features, dboth, rows, dgate_up);
+      weight_gradient(s.out, s.hidden, dy_rows, dy_ld, hidden, ddown);
+      weight_gradient(wide, s.features, dboth, wide, rows, dgate_up);
       if (!dx.data) return;
       auto* const dx_rows = scratch<detail::ExpertResult, compute_t<T>>(of.count * s.features);
       gemm(Transpose::no, Transpose::no, of.count, s.features, wide, dboth, wide, gate_up_here, s.features,
