@@ -260,6 +260,76 @@ TEST_CASE("the norm of 120 gradients of 1 is the root of 120 on every mesh") {
   CHECK(gradient_norm(model) == doctest::Approx(std::sqrt(120.)).epsilon(1e-14));
 }
 
+/// Tokens of which token t prefers expert prefers[t], with a router that is the identity.
+template <class MeshType, class... Placements>
+struct Chosen {
+  MixtureOfExperts<MeshType, ExpertParallel<ep>, double> moe;
+
+  Chosen(const MeshType& mesh, bool bias)
+      : moe(mesh, 4, {.experts = 4, .hidden = 3, .routing = {.k = 1, .normalized = false}, .bias = bias}) {
+    initialize(moe, 1);
+    Dense identity({4, 4});
+    for (Index e = 0; e < 4; ++e) identity[e * 5] = 1;
+    using Router = typename decltype(moe.router)::Stored;
+    moe.router.assign(place<Router>(mesh, identity));
+  }
+  auto tokens(const std::vector<int>& prefers) const {
+    Dense x({static_cast<Index>(prefers.size()), 4});
+    for (std::size_t t = 0; t < prefers.size(); ++t) x[static_cast<Index>(t) * 4 + prefers[t]] = 3;
+    return place<Tensor<double, 2, MeshType, Placements...>>(moe.router.mesh(), x);
+  }
+  auto load(const std::vector<int>& prefers) const {
+    return expert_load(moe.route(moe.take(tokens(prefers))));
+  }
+};
+
+TEST_CASE("the bias of busy experts sinks, the same on every rank, and weighs nothing") {
+  for (const auto& mesh : all_meshes<dp, ep>()) {
+    Chosen<Mesh<dp, ep>, Shard<0>, Shard<0>> chosen(mesh, true);
+    const auto load = chosen.load({1, 2, 1, 1, 2});
+    CHECK(full_tensor(load) == Eigen::Vector4d(0, 3, 2, 0));
+    const auto both = add(load, chosen.load({3, 3, 3, 3, 3}));  // of two micro-batches
+    chosen.moe.update_bias(both, 0.25);
+    CHECK(full_tensor(chosen.moe.bias->value()) == Eigen::Vector4d(0.25, -0.25, 0.25, -0.25));
+    chosen.moe.update_bias(load, 0.5);  // mean 1.25
+    CHECK(full_tensor(chosen.moe.bias->value()) == Eigen::Vector4d(0.75, -0.75, -0.25, 0.25));
+    chosen.moe.update_bias(full<double, Replicate, Replicate>(mesh, {4}, 7.), 1);  // even
+    CHECK(full_tensor(chosen.moe.bias->value()) == Eigen::Vector4d(0.75, -0.75, -0.25, 0.25));
+    const auto now = chosen.moe.route(chosen.moe.take(chosen.tokens({1, 1, 1, 1})));
+    CHECK(full_tensor(expert_load(now)) == Eigen::Vector4d(4, 0, 0, 0));
+    CHECK(full_tensor(detail::whole_on_every_rank(now.weights))
+              .isApproxToConstant(1 / (std::exp(3.) + 3), 1e-14));  // of expert 0 by the scores alone
+  }
+}
+
+TEST_CASE("a layer that is computed again counts its tokens once") {
+  const Mesh<ep> mesh(world(), {any});
+  Chosen<Mesh<ep>, Shard<0>> chosen(mesh, true);
+  Tape tape;
+  const auto x = tape.input(chosen.tokens({2, 2, 2, 2, 2, 2}));
+  const auto y = recompute(chosen.moe, x);
+  const auto load = expert_load(chosen.moe.route(chosen.moe.take(x)));
+  backward_and_reduce(detail::whole_on_every_rank(sum_of_squares(y)), chosen.moe);
+  CHECK(full_tensor(load) == Eigen::Vector4d(0, 0, 6, 0));
+  const auto gradient = whole(chosen.moe.down.finished_gradient());
+  for (Index e = 0; e < 4; ++e) {  // 0, and not absent, for experts without tokens
+    double largest = 0;
+    for (Index i = 0; i < 12; ++i)
+      largest = std::max(largest, std::abs(gradient[static_cast<std::size_t>(e * 12 + i)]));
+    CHECK((largest > 0) == (e == 2));
+  }
+}
+
+TEST_CASE("a load of other experts, and a mixture without a bias") {
+  const Mesh<ep> mesh(world(), {any});
+  Chosen<Mesh<ep>, Shard<0>> with(mesh, true), without(mesh, false);
+  CHECK(message_of<std::invalid_argument>([&] {
+          with.moe.update_bias(full<double, Replicate>(mesh, {3}, 1.), 1);
+        }) == "update_bias: the load is of 3 experts, of 4");
+  CHECK(message_of<std::invalid_argument>([&] { without.moe.update_bias(without.load({1}), 1); }) ==
+        "update_bias: the mixture has no bias; set MixtureOptions::bias");
+}
+
 TEST_CASE("more choices than experts") {
   CHECK(message_of<std::invalid_argument>([] {
           MixtureOfExperts<Mesh<ep>, ExpertParallel<ep>> moe(

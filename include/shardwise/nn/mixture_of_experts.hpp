@@ -148,6 +148,25 @@ class MixtureOfExperts : public Module<MixtureOfExperts<MeshType, Style, T>> {
     }
   }
 
+  /// After a step: adds rate · sign(mean of the loads - load) to the bias of each expert, so that experts with few tokens
+  /// are chosen more often, without a loss (Wang et al., "Auxiliary-loss-free load balancing", 2024). `load` is the sum
+  /// of the `expert_load`s of the step. Communicates nothing. Throws `std::invalid_argument` without a bias, or if the
+  /// load does not have a number for each expert.
+  template <class Load>
+  void update_bias(const Load& load, double rate) {
+    static_assert(Load::layout == whole_of<Load>::layout, "update_bias: the load is the sum over all ranks");
+    if (!bias) detail::fail({"update_bias: the mixture has no bias; set MixtureOptions::bias"});
+    const auto loads = load.view();
+    const auto to = bias->writable();
+    if (loads.elements() != to.elements()) {
+      detail::fail({"update_bias: the load is of ", loads.elements(), " experts, of ", to.elements()});
+    }
+    const double mean = kernel::sum(loads.elements(), loads.data) / static_cast<double>(loads.elements());
+    for (Index e = 0; e < to.elements(); ++e) {
+      to.data[e] += static_cast<T>(rate * ((loads.data[e] < mean) - (loads.data[e] > mean)));
+    }
+  }
+
   constexpr void visit(auto&& f) {
     f("router", router);
     if (bias) f("bias", *bias);
