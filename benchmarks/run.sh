@@ -21,12 +21,14 @@ shardwise_build benchmarks
 shardwise_mpi_environment 2
 binding=(--bind-to core)
 if (($(shardwise_cores) < 2)); then binding=(--bind-to none); fi
-for program in overhead masked_attention redistribute collectives checkpoint; do
+for program in overhead masked_attention experts redistribute collectives checkpoint; do
   echo
   mpirun -n 2 "${binding[@]}" "$shardwise_build/benchmarks/$program"
 done
 echo
 python3 "$shardwise_root/benchmarks/llama_step.py" "$shardwise_build/benchmarks/llama_step"
+echo
+python3 "$shardwise_root/benchmarks/experts.py" "$shardwise_build/benchmarks/experts"
 echo
 python3 "$shardwise_root/benchmarks/network.py" "$shardwise_build/benchmarks"
 echo
