@@ -3,8 +3,8 @@
 
 /// @file
 /// A mixture of experts, forward and backward, beside a dense gated MLP with as many floating-point operations for each
-/// token. Both have the tokens of their rank; the experts are split over all ranks, the MLP is on each. With `--step`, the
-/// training step of the mixture alone, which experts.py compares with PyTorch: a line of JSON, of the slowest rank.
+/// token, in processor time. Both have the tokens of their rank; the experts are split over all ranks, the MLP is on
+/// each. With `--step`, the training step of the mixture alone, which experts.py compares with PyTorch: a line of JSON.
 
 #include <shardwise/nn/mixture_of_experts.hpp>
 
@@ -54,7 +54,8 @@ void compare(const Mesh& mesh, const Sizes& s, int repetitions) {
   sw::initialize(dense, 2);
   const Tokens x = sw::randn<float, sw::Shard<0>>(mesh, {s.tokens, s.features}, 3),
                dy = sw::randn<float, sw::Shard<0>>(mesh, {s.tokens, s.features}, 4);
-  const auto result = benchmarks::interleave(repetitions, 1, pass(mixture, x, dy), pass(dense, x, dy));
+  const auto result = benchmarks::interleave(repetitions, 1, pass(mixture, x, dy), pass(dense, x, dy),
+                                             benchmarks::cpu_seconds);
   if (mesh.rank() != 0) return;
   std::printf("%8td %8td %8td %8td %8td %12td %10.1f %10.1f %8.2f [%.2f, %.2f]\n", s.experts, s.choices,
               s.features, s.hidden, s.tokens, s.tokens * s.choices / s.experts, 1000 * result.ours,
@@ -113,7 +114,8 @@ int main(int argc, char** argv) {
     }
     if (mesh.rank() == 0) {
       std::printf(
-          "%td ranks; milliseconds of a mixture of experts, forward and backward, beside a dense MLP\n"
+          "%d ranks; processor milliseconds of a mixture of experts, forward and backward, beside a dense "
+          "MLP\n"
           "%8s %8s %8s %8s %8s %12s %10s %10s %8s\n",
           mesh.size(), "experts", "choices", "features", "hidden", "tokens", "tokens each", "mixture",
           "dense", "ratio");

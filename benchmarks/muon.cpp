@@ -5,8 +5,6 @@
 /// A step of Muon in three ways: every rank gathers and makes orthogonal all matrices; their owners do; and by Gram
 /// matrices. Columns are cut. A time is the CPU seconds of the slowest rank, the least of some repetitions.
 
-#include <ctime>
-
 #include <shardwise/train/muon.hpp>
 
 #include "support.hpp"
@@ -27,12 +25,6 @@ struct Layers : sw::Module<Layers> {
   std::vector<sw::Parameter<sw::Tensor<float, 2, Line, sw::Shard<1>>>> weights;
 };
 
-double cpu_seconds() {
-  timespec now{};
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
-}
-
 /// Layers with gradients, and a step of `optimizer` after `before`.
 auto step(const Line& mesh, Index count, Index m, Index n, auto optimizer, auto before) {
   Layers layers(mesh, count, m, n);
@@ -40,10 +32,10 @@ auto step(const Line& mesh, Index count, Index m, Index n, auto optimizer, auto 
   return [=, layers = std::move(layers), optimizer = std::move(optimizer)]() mutable {
     for (auto& weight : layers.weights) weight.slot()->add(sw::randn<float, sw::Shard<1>>(mesh, {m, n}, 2));
     sw::world().barrier();
-    const double begin = cpu_seconds();
+    const double begin = benchmarks::cpu_seconds();
     before();
     optimizer.step(layers);
-    double spent = cpu_seconds() - begin;
+    double spent = benchmarks::cpu_seconds() - begin;
     sw::world().all_reduce(&spent, &spent, 1, sw::DataType::f64, sw::ReduceOp::max);
     return spent;
   };

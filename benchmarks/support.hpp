@@ -10,6 +10,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
 #include <fstream>
 #include <optional>
 #include <string>
@@ -70,6 +71,13 @@ inline double status_megabytes(std::string_view name) {
   throw std::runtime_error("/proc/self/status has no " + std::string(name));
 }
 
+/// The processor time of this process: unlike MPI_Wtime, without the time of other programs on a busy machine.
+inline double cpu_seconds() {
+  timespec now{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
 /// Medians of the times in seconds; and of the ratios of neighbours, with their quartiles.
 struct Comparison {
   double ours, bare;
@@ -79,15 +87,15 @@ struct Comparison {
 /// Times `ours` and `bare` in turn, `repetitions` times after two that are not counted. A time is that of the
 /// slowest rank, from a barrier on, for `inner` calls, and is divided by them. Collective.
 template <class Ours, class Bare>
-Comparison interleave(int repetitions, int inner, Ours ours, Bare bare) {
+Comparison interleave(int repetitions, int inner, Ours ours, Bare bare, double (*now)() = MPI_Wtime) {
   const sw::Communicator all = sw::world();
   const int uncounted = 2;
   std::vector<double> times[2];
   auto time = [&](int which, auto& f) {
     all.barrier();
-    const double start = MPI_Wtime();
+    const double start = now();
     for (int i = 0; i < inner; ++i) f();
-    times[which].push_back((MPI_Wtime() - start) / inner);
+    times[which].push_back((now() - start) / inner);
   };
   for (int i = 0; i < uncounted + repetitions; ++i) {
     if (i % 2 == 0) time(0, ours);
