@@ -8,6 +8,7 @@
 #   // thread: owner/repository #number (note)     one or more: each is a published bug, and is in no other case
 #   // there: the mistake there, in short sentences
 #   // here: does not compile                      or another of the kinds below
+#   // about: mixtures of experts                   of a case whose bugs are also counted apart
 #   // tour: 1                                     of the three cases that the page begins with: their order
 #   /// explanation
 #   // expect: regex                               of a case with a mistake that the compiler refuses: see ../compile_fail/check.cmake
@@ -120,7 +121,7 @@ entry() {
 percent() { echo $(((100 * $1 + $2 / 2) / $2)); }
 
 write_page() {
-  local i kind cases bugs never=0 compiled=0 with_plans=0 all_cases all_bugs
+  local i kind cases bugs never=0 compiled=0 with_plans=0 all_cases all_bugs of_experts no_program
   all_cases=$(ls *.cpp | wc -l)
   all_bugs=$(ls *.cpp | threads | wc -l)
   cat << EOF
@@ -136,6 +137,8 @@ program, which a test runs on 2, 3 and 4 ranks. (\`TEST_CASE\` and \`CHECK\` com
 | here | cases | published bugs | |
 |---|---|---|---|
 EOF
+  of_experts=$(grep -l "^// about: mixtures of experts$" *.cpp)
+  no_program=$(xargs grep -lE "^// here: (${kinds[0]}|${kinds[1]})$" <<< "$of_experts" | threads | wc -l)
   for i in "${!kinds[@]}"; do
     kind=${kinds[i]}
     cases=$(of_kind "$kind" | wc -l)
@@ -149,7 +152,8 @@ EOF
   cat << EOF
 
 **Of $all_bugs bugs, $never ($(percent $never $all_bugs) %) cannot produce a wrong number here:** the first four kinds. $compiled ($(percent $compiled $all_bugs) %) cannot become a
-program at all: the first two kinds. If the user states what a step communicates, the third kind joins them: $with_plans ($(percent $with_plans $all_bugs) %). The tests
+program at all: the first two kinds. If the user states what a step communicates, the third kind joins them: $with_plans ($(percent $with_plans $all_bugs) %). Of
+$(threads <<< "$of_experts" | wc -l) bugs of [mixtures of experts](../learn/experts.md), $no_program cannot become a program. The tests
 give these counts. We collected the list from threads of PyTorch, Megatron-LM, torchtitan and others, most of them of the last years.
 
 - A bug is a thread. Several threads of one repository about one bug count as one, as do an issue and its fix. Megatron-LM #7452 has

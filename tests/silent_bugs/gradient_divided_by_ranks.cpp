@@ -1,10 +1,9 @@
 // SPDX-FileCopyrightText: 2026 The Shardwise developers
 // SPDX-License-Identifier: Apache-2.0
 
-// title: A gradient divided, or multiplied, by the number of ranks
+// title: A gradient divided by the number of ranks
 // thread: pytorch/pytorch #115967
-// thread: pytorch/pytorch #160285
-// there: The backward pass of a reduce-scatter divided the gradient by the number of ranks. In expert parallelism the gradient was twice as large on two ranks.
+// there: The backward pass of a reduce-scatter divided the gradient by the number of ranks.
 // here: cannot be written
 /// The backward pass of a change of layout is a change of the gradient's layout, and no such change divides.
 

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // title: A mask that is a factor of zero
+// about: mixtures of experts
 // thread: huggingface/transformers #48687 (mended by #48689)
 // there: Slots of experts on other ranks had the weight 0, which hides them in the forward pass. In the backward pass the gradient of a weight is the value that it multiplies. So the router learned from slots that the rank had not routed.
 // here: not covered

@@ -3,10 +3,8 @@
 
 // title: The norm of one rank's gradients
 // thread: pytorch/torchtitan #766
-// thread: NVIDIA/Megatron-LM #5916 (also #6099)
 // thread: NVIDIA/Megatron-LM #7452 (finding 8)
-// thread: deepspeedai/DeepSpeed #8475
-// there: The norm lacked the parts of sharded gradients on other ranks, or averaged the ranks' norms: 7.236 instead of 10.954, where the squares add up to 20 on one rank and to 100 on the other.
+// there: The norm lacked the parts of sharded gradients on other ranks.
 // here: does not compile
 // expect: LayoutError<Reason::value_is_pending_on_every_rank, Got<Tensor<double, 0, Mesh<tp>, Partial<>>>, Cure<Hint::redistribute_to_Replicate_to_finish_the_reduction>>
 

@@ -5,6 +5,7 @@
 // thread: pytorch/torchtitan #2387 (mended by #2416)
 // thread: pytorch/torchtitan #1805 (mended by #1878)
 // thread: pytorch/torchtitan #4054
+// about: mixtures of experts
 // thread: huggingface/transformers #48205
 // there: Each rank weighed the results of its own experts with scores that all ranks have. The gradient of the scores stayed a term on each rank. The router learned from one rank's share of it, and the losses looked normal.
 // here: does not compile

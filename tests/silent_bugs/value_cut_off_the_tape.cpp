@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // title: A value that is cut off from the loss
-// thread: NVIDIA-NeMo/Automodel #2995
+// thread: NVIDIA-NeMo/Automodel #2995 (finding 2)
 // thread: modelscope/ms-swift #9947
 // there: Values went through a collective that autograd does not know. The computations before it got no gradient, or one rank's part of it.
 // here: does not compile
