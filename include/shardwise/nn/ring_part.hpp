@@ -88,11 +88,6 @@ struct RingPart {
   }
 };
 
-template <class T>
-constexpr T* data_of(const Buffer& buffer) {
-  return std::is_constant_evaluated() ? nullptr : static_cast<T*>(buffer->data);
-}
-
 inline void fill_zero(const Buffer& block) {
   if (block) std::memset(block->data, 0, static_cast<std::size_t>(block->bytes));
 }

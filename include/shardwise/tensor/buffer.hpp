@@ -76,4 +76,14 @@ constexpr Buffer allocate_buffer(const Buffer& like, Recorder* recorder, Index b
   return detail::new_buffer(recorder, like->data == nullptr, bytes, use);
 }
 
+namespace detail {
+
+/// The numbers of a block; null on a dry mesh.
+template <class T>
+constexpr T* data_of(const Buffer& buffer) {
+  return std::is_constant_evaluated() ? nullptr : static_cast<T*>(buffer->data);
+}
+
+}  // namespace detail
+
 }  // namespace shardwise
