@@ -161,17 +161,26 @@ TEST_CASE("results, losses and gradients are PyTorch's on every mesh") {
   for (const auto& mesh : all_meshes<tp, ep>()) {
     check_against_pytorch<Both, double, Shard<1>, Shard<0>>(mesh);
     check_against_pytorch<Both, float, Replicate, Shard<0>>(mesh);
+    using ByCounts = Styles<ExpertParallel<ep, by_counts>, ExpertTensorParallel<tp>>;
+    check_against_pytorch<ByCounts, double, Shard<1>, Shard<0>>(mesh);
+    check_against_pytorch<ByCounts, float, Replicate, Shard<1>>(mesh);
   }
   for (const auto& mesh : all_meshes<dp, ep>()) {
     check_against_pytorch<Styles<Zero<2, dp>, ExpertParallel<ep>>, double, Shard<0>, Shard<0>>(mesh);
   }
 }
 
-TEST_CASE("gradients of the results and of both losses are central differences") {
+template <class Style>
+void check_differences() {
   const Mesh<ep> mesh(world(), {any});
-  Reference<Mesh<ep>, ExpertParallel<ep>, double, Shard<0>> reference(mesh, deepseek, true);
+  Reference<Mesh<ep>, Style, double, Shard<0>> reference(mesh, deepseek, true);
   check_gradients(reference.moe,
                   [&](Tape& tape) { return std::get<3>(reference(tape.constant(reference.x))); });
+}
+
+TEST_CASE("gradients of the results and of both losses are central differences") {
+  check_differences<ExpertParallel<ep>>();
+  check_differences<ExpertParallel<ep, by_counts>>();
 }
 
 TEST_CASE("a mixture that is computed again has the same gradients, bit by bit") {

@@ -56,6 +56,33 @@ constexpr auto with_losses = plan<ExpertParallel<ep>, Replicate>(1, true);
 static_assert(with_losses.collectives(Phase::forward) == step.collectives(Phase::forward) + 3);
 static_assert(with_losses.collectives(Phase::backward) == step.collectives(Phase::backward));
 
+// By counts, tokens travel instead: numbers of tokens, tokens, their ids and weights, and sums. A plan has a bound: each
+// token of a rank goes to two of the four.
+constexpr auto counted = plan<ExpertParallel<ep, by_counts>, Replicate>(1, false);
+constexpr Index rows = batch / 8 * sequence * 2, count = 4 * sizeof(Index);
+static_assert(counted.count<ep>(Collective::all_to_all, Phase::forward) == 5);
+static_assert(counted.count<ep>(Collective::all_to_all, Phase::backward) == 3);
+static_assert(counted.count<ep>(Collective::all_gather) == 0 &&
+              counted.count<ep>(Collective::reduce_scatter) == 0);
+static_assert(counted.bytes<ep>(Phase::backward) == rows * (2 * features + 2) * number);
+static_assert(counted.bytes<ep>(Phase::forward) ==
+              rows * (2 * features + 2) * number + rows * 2 * Index{sizeof(std::int64_t)} + count + number);
+// The shared MLP is whole on each rank, for its own tokens.
+static_assert(counted.bytes<dp>(Phase::optimizer) == (experts_here + shared_here * 4 + router) * number);
+static_assert(plan<ExpertParallel<ep, by_counts>, Replicate>(1, true).collectives(Phase::forward) ==
+              counted.collectives(Phase::forward) + 3);
+
+// Its layouts along ep are those of data parallelism.
+template <class T, int Rank, class P>
+using On = Tensor<T, Rank, Mesh<ep>, P>;
+template <class X, class Ids, class Weights>
+constexpr bool routed =
+    WellFormed<detail::routed_result<1, On<float, 2, X>, On<std::int64_t, 2, Ids>, On<float, 2, Weights>,
+                                     On<float, 4, Shard<0>>, On<float, 3, Shard<0>>>>;
+static_assert(routed<Shard<0>, Shard<0>, Shard<0>>);
+static_assert(!routed<Replicate, Replicate, Replicate> && !routed<Shard<1>, Reduced, Reduced>);
+static_assert(!routed<Shard<0>, Replicate, Shard<0>> && !routed<Shard<0>, Shard<0>, Reduced>);
+
 // Hidden features split over tp, beside sequences that are split there.
 constexpr auto both = plan<Styles<ExpertParallel<ep>, ExpertTensorParallel<tp>>, Shard<1>>(2, false);
 static_assert(both.count<tp>(Collective::all_gather, Phase::forward) == 1);

@@ -10,7 +10,7 @@
 /// auto y = moe(x);   // one all-gather and one reduce-scatter over ep, forward and backward
 /// ```
 /// Along the axes that the style names, all ranks route all of their tokens, and compute terms of the results. No token
-/// is dropped, and what is communicated does not depend on the choices.
+/// is dropped, and what is communicated does not depend on the choices, unless tokens are exchanged `by_counts`.
 ///
 /// A model adds the losses of a routing to its own loss, so they count once, whatever is computed again:
 ///
@@ -20,8 +20,8 @@
 #include <optional>
 
 #include <shardwise/module/module.hpp>
+#include <shardwise/nn/routed_experts.hpp>
 #include <shardwise/nn/routing.hpp>
-#include <shardwise/ops/experts.hpp>
 #include <shardwise/ops/linear.hpp>
 #include <shardwise/ops/swiglu.hpp>
 #include <shardwise/parallel/plan.hpp>
@@ -30,12 +30,25 @@
 
 namespace shardwise {
 
+/// An option of `ExpertParallel`: tokens are not gathered, but each goes to the ranks that have its experts, by
+/// all-to-alls whose sizes are data. It moves less if there are more ranks than experts of a token.
+struct by_counts {};
+
+template <class T>
+concept ExpertOption = CommunicationOption<T> || std::is_same_v<T, by_counts>;
+
 /// Splits the experts: each rank computes the terms of its own.
-template <StyleAxes Axes, CommunicationOption... Option>
+template <StyleAxes Axes, ExpertOption... Option>
 struct ExpertParallel : detail::StyleOptions<detail::NaturalOutput, detail::CommunicateAsStored, Option...> {
   using NamedAxes = typename detail::AxesNamed<Axes>::type;
+  static constexpr bool counts = (std::is_same_v<Option, by_counts> || ...);
+  static_assert(!counts || sizeof...(Option) == 1, "by_counts sends elements as they are stored");
   static constexpr bool suits(ModuleKind kind) { return kind == ModuleKind::experts; }
-  static constexpr Placement input(Placement, int) { return reduced; }
+  /// The tokens of all ranks; or by counts, this rank's own, whichever dimension is sharded.
+  static constexpr Placement input(Placement found, int feature) {
+    if (!counts) return reduced;
+    return found.is_shard() && found.dim() < feature ? found : shard(0);
+  }
   static constexpr Placement weight(int, int) { return shard(0); }
   static constexpr Placement bias() { return reduced; }
 };
@@ -52,12 +65,12 @@ template <class Experts, class Extra>
 concept SplitAlong = !std::is_void_v<
     typename SharedAxis<decltype(std::tuple_cat(named_axes<Experts>(), named_axes<Extra>()))>::type>;
 /// They are sharded there already: ZeRO adds nothing.
-template <StyleAxes Axes, CommunicationOption... Option, int Level, StyleAxes Data>
+template <StyleAxes Axes, ExpertOption... Option, int Level, StyleAxes Data>
   requires SplitAlong<ExpertParallel<Axes>, shardwise::Zero<Level, Data>>
 struct StyleAnd<ExpertParallel<Axes, Option...>, shardwise::Zero<Level, Data>>
     : TypeIs<ExpertParallel<Axes, Option...>> {
 };
-template <StyleAxes Axes, CommunicationOption... Option, int Level, StyleAxes Data>
+template <StyleAxes Axes, ExpertOption... Option, int Level, StyleAxes Data>
   requires SplitAlong<ExpertParallel<Axes>, shardwise::Zero<Level, Data>>
 struct StyleAnd<Styles<ExpertParallel<Axes, Option...>, Frozen>, shardwise::Zero<Level, Data>>
     : TypeIs<Styles<ExpertParallel<Axes, Option...>, Frozen>> {
@@ -75,13 +88,19 @@ struct MixtureOptions {
 
 template <class MeshType, ParallelStyle Style = NoParallel, class T = float>
 class MixtureOfExperts : public Module<MixtureOfExperts<MeshType, Style, T>> {
+  /// The axes along which tokens are exchanged by counts.
+  static constexpr AxisSet counted =
+      detail::input_layout<Style, MeshType>(everywhere(MeshType::axes, replicate), 1).axes_sharding(0);
+  static constexpr bool is_counted(int axis) { return (counted >> axis & 1u) != 0; }
   static constexpr Layout weights = detail::weight_layout<Style, MeshType>(2, 3),
                           down_weights = detail::weight_layout<Style, MeshType>(1, 2),
                           router_weights = detail::bias_layout<Style, MeshType>();
-  /// The shared MLP splits its hidden features, dimension `dim`, where the experts are split.
+  /// The shared MLP splits its hidden features, dimension `dim`, where the experts are split and tokens are not.
   static constexpr Layout shared_weights(int dim) {
-    return Layout::by_axis(MeshType::axes,
-                           [=](int axis) { return weights[axis].is_shard() ? shard(dim) : weights[axis]; });
+    return Layout::by_axis(MeshType::axes, [=](int axis) {
+      if (is_counted(axis)) return reduced;
+      return weights[axis].is_shard() ? shard(dim) : weights[axis];
+    });
   }
   /// A parameter with output features in dimension `Out` and input features in dimension `In`.
   template <PackedLayout L, int Rank, int Out, int In>
@@ -133,7 +152,12 @@ class MixtureOfExperts : public Module<MixtureOfExperts<MeshType, Style, T>> {
   /// The results of the experts for `in`, in the layout of `x`.
   template <Operand X>
   constexpr auto mix(const Operand auto& in, const auto& routing, const X&) const {
-    auto y = experts(in, routing.ids, routing.weights, gate_up, down);
+    auto y = [&] {
+      if constexpr (counted == 0)
+        return experts(in, routing.ids, routing.weights, gate_up, down);
+      else
+        return detail::routed_experts<counted>(in, routing.ids, routing.weights, gate_up, down);
+    }();
     if (shared)
       y = add(y, linear<1>(swiglu(linear<1>(in, shared->gate), linear<1>(in, shared->up)), shared->down));
     using Y = tensor_of<decltype(y)>;
@@ -141,7 +165,8 @@ class MixtureOfExperts : public Module<MixtureOfExperts<MeshType, Style, T>> {
       return y;
     } else {
       constexpr Layout wanted = Layout::by_axis(MeshType::axes, [](int axis) {
-        return Y::layout[axis].is_partial() ? tensor_of<X>::layout[axis] : Y::layout[axis];
+        const Placement given = tensor_of<X>::layout[axis], natural = Y::layout[axis];
+        return natural.is_partial() || (is_counted(axis) && !given.is_partial()) ? given : natural;
       });
       return redistribute_to<detail::redistributed_by<Style, packed(wanted), decltype(y)>>(
           std::move(y), Communication::types());
