@@ -18,7 +18,8 @@
 
 namespace shardwise {
 
-/// The names that a text stands for, the last braces varying first: the text itself if it has none.
+/// The names that a text stands for, the last braces varying first: the text itself if it has none. Throws
+/// `std::invalid_argument` if braces stand for nothing.
 inline std::vector<std::string> expanded_names(std::string_view text) {
   const std::size_t open = text.find('{'), close = text.find('}', open);
   if (open == text.npos || close == text.npos) return {std::string(text)};
@@ -37,6 +38,7 @@ inline std::vector<std::string> expanded_names(std::string_view text) {
   } else {
     while (!inside.empty()) add(detail::take_part(inside, ','));
   }
+  if (names.empty()) detail::fail({"the braces in the name \"", text, "\" stand for nothing"});
   return names;
 }
 

@@ -52,12 +52,19 @@ SHARDWISE_INLINE void read_experts(const JsonPart& config, const HuggingFaceFami
       return config[key].null() ? otherwise
                                 : config[key].integer(0, std::numeric_limits<std::int32_t>::max());
     };
-    mixture.shared_hidden = number("n_shared_experts", 0) * std::min(mixture.hidden, Index{1} << 31);
-    result.dense_layers = number("first_k_dense_replace", 0);
+    const Index shared = mixture.shared_hidden / family.defaults.experts->hidden;
+    mixture.shared_hidden = number("n_shared_experts", shared) * std::min(mixture.hidden, Index{1} << 31);
+    result.dense_layers = number("first_k_dense_replace", result.dense_layers);
+    routing.scale = read_number(config, "routed_scaling_factor", routing.scale);
     config.must_be("moe_layer_freq", 1);
-    config.must_be("scoring_func", "softmax");
-    config.must_be("topk_method", "greedy");
-    routing.scale = read_number(config, "routed_scaling_factor", 1);
+    config.must_be("scoring_func", mixture.bias ? "sigmoid" : "softmax");
+    config.must_be("topk_method", mixture.bias ? "noaux_tc" : "greedy");
+    if (mixture.bias) {
+      routing.choice = {number("n_group", routing.choice.groups),
+                        number("topk_group", routing.choice.kept_groups)};
+    } else if (routing.normalized && routing.scale != 1) {
+      config["norm_topk_prob"].expected("false, because routed_scaling_factor is not 1");
+    }
   } else {
     if (!family.mixtral()) {
       config.must_be("decoder_sparse_step", 1);
@@ -84,6 +91,10 @@ SHARDWISE_INLINE void write_experts(Json& json, const HuggingFaceFamily& family,
     json["n_shared_experts"] = mixture.shared_hidden / mixture.hidden;
     json["first_k_dense_replace"] = config.dense_layers;
     json["routed_scaling_factor"] = mixture.routing.scale;
+    json["scoring_func"] = mixture.bias ? "sigmoid" : "softmax";
+    json["topk_method"] = mixture.bias ? "noaux_tc" : "greedy";
+    if (mixture.bias) json["n_group"] = mixture.routing.choice.groups;
+    if (mixture.bias) json["topk_group"] = mixture.routing.choice.kept_groups;
   } else {
     json["output_router_logits"] = config.balance > 0;
     if (config.balance > 0) json["router_aux_loss_coef"] = config.balance;

@@ -57,6 +57,30 @@ inline constexpr std::array hugging_face_families{
          .context = 4096,
          .epsilon = 1e-6,
          .experts = MixtureOptions{.experts = 64, .hidden = 1408, .routing = {.k = 6, .normalized = false}}}},
+    HuggingFaceFamily{
+        "deepseek_v2",
+        "DeepseekV2ForCausalLM",
+        {.kv_heads = 0,
+         .context = 2048,
+         .epsilon = 1e-6,
+         .latent = LatentSizes{},
+         .experts = MixtureOptions{.experts = 64, .hidden = 1408, .routing = {.k = 6, .normalized = false}}}},
+    HuggingFaceFamily{"deepseek_v3",
+                      "DeepseekV3ForCausalLM",
+                      {.kv_heads = 0,
+                       .head_dim = 192,
+                       .context = 4096,
+                       .epsilon = 1e-6,
+                       .latent = LatentSizes{.q_rank = 1536},
+                       .experts = MixtureOptions{.experts = 256,
+                                                 .hidden = 2048,
+                                                 .routing = {.k = 8,
+                                                             .scores = ScoreFunction::sigmoid,
+                                                             .scale = 2.5,
+                                                             .choice = {.groups = 8, .kept_groups = 4}},
+                                                 .shared_hidden = 2048,
+                                                 .bias = true},
+                       .dense_layers = 3}},
     HuggingFaceFamily{"gemma2",
                       "Gemma2ForCausalLM",
                       {.kv_heads = 4,
@@ -96,11 +120,12 @@ namespace detail {
 
 /// Whether a family with experts has such experts.
 constexpr bool has_experts_of(const HuggingFaceFamily& family, const LlamaConfig& config) {
-  const MixtureOptions& experts = *config.experts;
+  const MixtureOptions &experts = *config.experts, &own = *family.defaults.experts;
   const RoutingOptions& routing = experts.routing;
-  const bool plain = !experts.bias && routing.choice.groups == 1 && routing.scores == ScoreFunction::softmax;
-  if (family.deepseek()) return plain && experts.shared_hidden % experts.hidden == 0;
-  const bool alike = plain && config.dense_layers == 0 && experts.shared_hidden == 0 && routing.scale == 1;
+  if (experts.bias != own.bias || routing.scores != own.routing.scores) return false;
+  if (!own.bias && routing.choice.groups != 1) return false;
+  if (family.deepseek()) return experts.shared_hidden % experts.hidden == 0;
+  const bool alike = config.dense_layers == 0 && experts.shared_hidden == 0 && routing.scale == 1;
   return alike && (!family.mixtral() || (routing.normalized && experts.hidden == config.hidden));
 }
 

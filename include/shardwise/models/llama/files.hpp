@@ -102,9 +102,12 @@ namespace detail {
 
 inline constexpr const char *head_name = "lm_head.weight", *table_name = "model.embed_tokens.weight";
 
-/// Whether files may contain a tensor that the model lacks: the head of a tied model, if it equals the table, and
-/// rotary frequencies, which old files contain and which are computed instead.
+/// Whether files may contain a tensor that the model lacks: the head of a tied model, if it equals the table; rotary
+/// frequencies, which old files contain and which are computed instead; and DeepSeek V3's layers for further tokens.
 inline bool is_surplus(const LlamaConfig& config, std::string_view name) {
+  if (config.experts && config.experts->bias &&
+      name.starts_with("model.layers." + std::to_string(config.layers) + "."))
+    return true;
   return (config.tied && name == head_name) || name.ends_with(".rotary_emb.inv_freq");
 }
 

@@ -211,10 +211,6 @@ constexpr auto half_or_same(bool here, const auto& x, const auto& half) {
   return half(x);
 }
 
-}  // namespace detail
-
-namespace detail {
-
 /// Whether a plan names the module with this style.
 template <class Style>
 inline constexpr bool is_named = true;
