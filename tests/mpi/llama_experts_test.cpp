@@ -18,9 +18,10 @@ namespace {
 using All = AxisList<dp, tp, kvr>;
 using Tensor = LlamaExpertParallel<TensorPlan, All>;
 using Sequence = LlamaExpertParallel<SequencePlan, Split>;
+using ByCounts = LlamaExpertParallel<SequencePlan, All, by_counts>;
 using Sharded = PlanWith<Tensor, Zero<1, dp>>;
 
-const char* const names[] = {"mixtral", "qwen3_moe", "deepseek_moe"};
+const char* const names[] = {"mixtral", "qwen3_moe", "deepseek_moe", "deepseek_v3"};
 
 std::filesystem::path folder_of(const std::string& name) {
   return std::filesystem::path(__FILE__).parent_path().parent_path() / "reference" / name;
@@ -37,6 +38,10 @@ void check(double tolerance, double tolerance_after_steps) {
 
 TEST_CASE("experts in float compute what PyTorch computes") { check<float>(3e-6, 1e-4); }
 TEST_CASE("experts in double compute what PyTorch computes") { check<double>(7.3e-15, 1e-13); }
+TEST_CASE("experts whose tokens are exchanged by counts compute the same") {
+  for (const char* name : names) check_reference<ByCounts, double>(name, 7.3e-15, 1e-13);
+  check_reference<ByCounts, double>("qwen3_moe", 7.3e-15, 1e-13, false);
+}
 
 /// Without keys that do not matter here.
 const char* const mixtral =
@@ -63,6 +68,29 @@ const char* const deepseek = R"({"architectures": ["DeepseekForCausalLM"], "atte
   "rope_theta": 10000, "scoring_func": "softmax", "seq_aux": true, "tie_word_embeddings": false,
   "vocab_size": 102400})";
 
+const char* const deepseek_v2_lite = R"({"architectures": ["DeepseekV2ForCausalLM"], "attention_bias": false,
+  "attention_dropout": 0.0, "aux_loss_alpha": 0.001, "first_k_dense_replace": 1, "hidden_act": "silu",
+  "hidden_size": 2048, "initializer_range": 0.02, "intermediate_size": 10944, "kv_lora_rank": 512,
+  "max_position_embeddings": 163840, "model_type": "deepseek_v2", "moe_intermediate_size": 1408, "moe_layer_freq": 1,
+  "n_group": 1, "n_routed_experts": 64, "n_shared_experts": 2, "norm_topk_prob": false, "num_attention_heads": 16,
+  "num_experts_per_tok": 6, "num_hidden_layers": 27, "num_key_value_heads": 16, "pretraining_tp": 1,
+  "q_lora_rank": null, "qk_nope_head_dim": 128, "qk_rope_head_dim": 64, "rms_norm_eps": 1e-06,
+  "rope_scaling": {"beta_fast": 32, "beta_slow": 1, "factor": 40, "mscale": 0.707, "mscale_all_dim": 0.707,
+    "original_max_position_embeddings": 4096, "type": "yarn"},
+  "rope_theta": 10000, "routed_scaling_factor": 1.0, "scoring_func": "softmax", "seq_aux": true,
+  "tie_word_embeddings": false, "topk_group": 1, "topk_method": "greedy", "v_head_dim": 128, "vocab_size": 102400})";
+const char* const deepseek_v3 = R"({"architectures": ["DeepseekV3ForCausalLM"], "attention_bias": false,
+  "attention_dropout": 0.0, "ep_size": 1, "first_k_dense_replace": 3, "hidden_act": "silu", "hidden_size": 7168,
+  "initializer_range": 0.02, "intermediate_size": 18432, "kv_lora_rank": 512, "max_position_embeddings": 163840,
+  "model_type": "deepseek_v3", "moe_intermediate_size": 2048, "moe_layer_freq": 1, "n_group": 8,
+  "n_routed_experts": 256, "n_shared_experts": 1, "norm_topk_prob": true, "num_attention_heads": 128,
+  "num_experts_per_tok": 8, "num_hidden_layers": 61, "num_key_value_heads": 128, "num_nextn_predict_layers": 1,
+  "q_lora_rank": 1536, "qk_nope_head_dim": 128, "qk_rope_head_dim": 64, "rms_norm_eps": 1e-06,
+  "rope_scaling": {"beta_fast": 32, "beta_slow": 1, "factor": 40, "mscale": 1.0, "mscale_all_dim": 1.0,
+    "original_max_position_embeddings": 4096, "type": "yarn"},
+  "rope_theta": 10000, "routed_scaling_factor": 2.5, "scoring_func": "sigmoid", "tie_word_embeddings": false,
+  "topk_group": 4, "topk_method": "noaux_tc", "v_head_dim": 128, "vocab_size": 129280})";
+
 Json published(const char* text) { return parse_json(text, "published"); }
 LlamaConfig read(const Json& json) { return detail::llama_config_of(json); }
 std::string problem(const Json& json) {
@@ -73,6 +101,8 @@ TEST_CASE("published models with experts have the published numbers of parameter
   CHECK(read(published(mixtral)).parameters() == 46'702'792'704);
   CHECK(read(published(qwen3_moe)).parameters() == 30'532'122'624);
   CHECK(read(published(deepseek)).parameters() == 16'375'728'128);
+  CHECK(read(published(deepseek_v2_lite)).parameters() == 15'706'484'224);
+  CHECK(read(published(deepseek_v3)).parameters() == 671'026'419'200);
   CHECK(read(published(mixtral)).active_parameters() == 12'879'925'248);
   CHECK(read(published(qwen3_moe)).active_parameters() == 3'353'032'704);
   const LlamaConfig config = read(published(deepseek));
@@ -82,14 +112,14 @@ TEST_CASE("published models with experts have the published numbers of parameter
 }
 
 TEST_CASE("a configuration with experts comes back as it was, with its other keys") {
-  for (const char* text : {mixtral, qwen3_moe, deepseek}) {
+  for (const char* text : {mixtral, qwen3_moe, deepseek, deepseek_v2_lite, deepseek_v3}) {
     CAPTURE(text);
     const Json given = published(text);
     const LlamaConfig config = read(given);
     const Json written = parse_json(llama_config_text(config, "bfloat16", {.rest = given}), "written");
     for (const auto& [key, value] : given.items()) {
       CAPTURE(key);
-      CHECK(written.at(key) == value);
+      if (key != "rope_scaling") CHECK(written.at(key) == value);  // its type has another name
     }
     const Json alone = parse_json(llama_config_text(config, "float32"), "alone");
     CHECK(llama_config_text(read(alone), "float32") == llama_config_text(config, "float32"));
@@ -113,6 +143,18 @@ TEST_CASE("experts that are not computed are refused by the name of their key") 
   json = published(deepseek);
   json["scoring_func"] = "sigmoid";
   CHECK(problem(json) == "scoring_func: it is \"sigmoid\", expected \"softmax\"");
+
+  json = published(deepseek_v2_lite);
+  json["topk_method"] = "group_limited_greedy";
+  CHECK(problem(json) == "topk_method: it is \"group_limited_greedy\", expected \"greedy\"");
+  json = published(deepseek_v2_lite);
+  json["norm_topk_prob"] = true;
+  json["routed_scaling_factor"] = 16.0;
+  CHECK(problem(json) ==
+        "norm_topk_prob: it is true, expected false, because routed_scaling_factor is not 1");
+  json = published(deepseek_v3);
+  json["quantization_config"] = {{"quant_method", "fp8"}};
+  CHECK(has(problem(json), "quantization_config: "));
 
   LlamaConfig mixed = read(published(mixtral));
   mixed.experts->shared_hidden = 100;
@@ -192,12 +234,19 @@ TEST_CASE("tensors of experts that are missing or of another shape are named") {
   CHECK(has(refused(config), "expected the shape [35 x 24], found [36 x 24]"));
 }
 
+TEST_CASE("layers of DeepSeek V3 that predict further tokens are left out") {
+  const LlamaConfig config = read(published(deepseek_v3));
+  CHECK(detail::is_surplus(config, "model.layers.61.mlp.experts.0.up_proj.weight"));
+  CHECK_FALSE(detail::is_surplus(config, "model.layers.60.mlp.experts.0.up_proj.weight"));
+}
+
 TEST_CASE("the names in braces, as in a shell") {
   using Names = std::vector<std::string>;
   CHECK(expanded_names("a.weight") == Names{"a.weight"});
   CHECK(expanded_names("e.{0..1}.{w1,w3}.x") == Names{"e.0.w1.x", "e.0.w3.x", "e.1.w1.x", "e.1.w3.x"});
   CHECK(expanded_names("{9..11}") == Names{"9", "10", "11"});
   CHECK(detail::shape_of_blocks({4, 2, 3, 5}, 8) == std::vector<Index>{3, 5});
+  CHECK_THROWS_AS(expanded_names("a.{}"), const std::invalid_argument&);
   CHECK_THROWS_AS(detail::shape_of_blocks({4, 2, 3}, 6), const std::invalid_argument&);
 }
 

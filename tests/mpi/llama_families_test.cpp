@@ -181,8 +181,8 @@ TEST_CASE("what no family computes is refused by name") {
   Json json = published(gemma3);
   json["model_type"] = "gemma3";
   CHECK(problem(json) ==
-        "model_type: it is \"gemma3\", expected \"llama\", \"mistral\", \"qwen2\", \"qwen3\", "
-        "\"gemma2\", \"gemma3_text\"");
+        "model_type: it is \"gemma3\", expected \"llama\", \"mistral\", \"qwen2\", \"qwen3\", \"mixtral\", "
+        "\"qwen3_moe\", \"deepseek\", \"deepseek_v2\", \"deepseek_v3\", \"gemma2\", \"gemma3_text\"");
   json = published(gemma2);
   json["hidden_activation"] = "gelu";
   CHECK(problem(json) == "hidden_activation: it is \"gelu\", expected \"gelu_pytorch_tanh\"");

@@ -24,6 +24,7 @@ with the balance losses of the layers. Debian: python3-torch. The folders beside
   generate.py qwen3_moe --family qwen3_moe --heads 6 --kv-heads 3 --head-dim 6 --features 20 --experts 7 --seed 8
   generate.py deepseek_moe --family deepseek --heads 6 --kv-heads 2 --layers 3 --experts 6 --seed 9
   generate.py deepseek --family deepseek_v3 --heads 6 --head-dim 13 --q-rank 10 --rope-dim 8 --yarn --seed 7
+  generate.py deepseek_v3 --family deepseek_v3 --heads 6 --head-dim 13 --q-rank 10 --rope-dim 8 --layers 3 --experts 8 --seed 10
   generate.py deepseek_lite --family deepseek_v3 --heads 5 --head-dim 7 --features 20 --hidden 27 --seed 8
 """
 
@@ -123,7 +124,7 @@ def capped(x, cap):
 
 def mixture(of, config, h):
     """The result of a layer's experts, and its balance loss, which is k if all are used evenly."""
-    mixtral, deepseek = (config["model_type"] == name for name in ("mixtral", "deepseek"))
+    mixtral = config["model_type"] == "mixtral"
     prefix, (gate, up, down) = (
         ("block_sparse_moe", ("w1", "w3", "w2")) if mixtral else ("mlp", ("gate_proj", "up_proj", "down_proj"))
     )
@@ -131,8 +132,17 @@ def mixture(of, config, h):
     swiglu = lambda x, name: F.linear(
         F.silu(F.linear(x, of(f"{name}.{gate}"))) * F.linear(x, of(f"{name}.{up}")), of(f"{name}.{down}")
     )
-    scores = F.linear(x, of(f"{prefix}.gate")).softmax(-1)
-    weights, chosen = scores.topk(k)
+    logits = F.linear(x, of(f"{prefix}.gate"))
+    if config.get("scoring_func") == "sigmoid":  # the best groups, by their two best experts; a bias chooses alone
+        scores, groups = logits.sigmoid(), config["n_group"]
+        choice = (scores + of("mlp.gate.e_score_correction_bias")).view(len(x), groups, -1)
+        kept = choice.topk(2).values.sum(-1).topk(config["topk_group"]).indices
+        allowed = torch.zeros(len(x), groups, dtype=torch.bool).scatter(1, kept, True)
+        chosen = choice.masked_fill(~allowed[..., None], -math.inf).flatten(1).topk(k).indices
+        weights = scores.gather(1, chosen)
+    else:
+        scores = logits.softmax(-1)
+        weights, chosen = scores.topk(k)
     if mixtral or config["norm_topk_prob"]:
         weights = weights / weights.sum(-1, keepdim=True)
     weights = weights * config.get("routed_scaling_factor", 1)
@@ -141,7 +151,7 @@ def mixture(of, config, h):
         token, place = torch.where(chosen == expert)
         z = swiglu(x[token], f"{prefix}.experts.{expert}") * weights[token, place, None]
         y = y.index_add(0, token, z)
-    if deepseek:
+    if config.get("n_shared_experts"):
         y = y + swiglu(x, "mlp.shared_experts")
     share = F.one_hot(chosen, count).sum(1).to(x.dtype).mean(0)
     return y.view_as(h), count * (share * scores.mean(0)).sum()
@@ -158,7 +168,7 @@ def logits(w, config, ids):
     if gemma:
         x = x * math.sqrt(config["hidden_size"])
     for layer in range(config["num_hidden_layers"]):
-        of = lambda name: w[f"model.layers.{layer}.{name}.weight"]
+        of = lambda name: w.get(f"model.layers.{layer}.{name}.weight", w.get(f"model.layers.{layer}.{name}"))
         norm = lambda x, name: rms_norm(x, of(name) + (1 if gemma else 0), config["rms_norm_eps"])
         local = gemma and config["layer_types"][layer] == "sliding_attention"
         angles = positions * frequencies(config, local and "rope_local_base_freq" in config)
@@ -200,8 +210,7 @@ def logits(w, config, ids):
 
 
 def is_mixture(config, layer):
-    experts = config["model_type"] in ("mixtral", "qwen3_moe", "deepseek")
-    return experts and layer >= config.get("first_k_dense_replace", 0)
+    return "num_experts_per_tok" in config and layer >= config.get("first_k_dense_replace", 0)
 
 
 def expert_shapes(config):
@@ -257,6 +266,10 @@ def first_weights(config, generator):
         x = torch.randn(shape, generator=generator, dtype=torch.float64)
         x = 1 + 0.1 * x if len(shape) == 1 and not gemma else 0.1 * x
         weights[name + ".weight"] = x.to(torch.float32)
+    if config.get("topk_method") == "noaux_tc":
+        for name in [n for n in weights if n.endswith("mlp.gate.weight")]:
+            x = torch.randn(len(weights[name]), generator=generator, dtype=torch.float64)
+            weights[name.replace("weight", "e_score_correction_bias")] = (0.1 * x).to(torch.float32)
     if config["model_type"] == "qwen2":
         for name in [n for n in weights if n.split(".")[-2] in ("q_proj", "k_proj", "v_proj")]:
             x = torch.randn(len(weights[name]), generator=generator, dtype=torch.float64)
@@ -265,9 +278,10 @@ def first_weights(config, generator):
 
 
 def compute(config, first, ids, targets, dtype):
-    w = {name: x.to(dtype, copy=True).requires_grad_() for name, x in first.items()}
+    trained = lambda name: not name.endswith("e_score_correction_bias")
+    w = {name: x.to(dtype, copy=True).requires_grad_(trained(name)) for name, x in first.items()}
     settings = config["reference"]
-    adamw = torch.optim.AdamW(w.values(), lr=settings["lr"], weight_decay=settings["wd"])
+    adamw = torch.optim.AdamW([x for x in w.values() if x.requires_grad], lr=settings["lr"], weight_decay=settings["wd"])
     result, losses = {"input_ids": ids, "targets": targets}, []
     for step in range(settings["steps"]):
         y, balance = logits(w, config, ids)
@@ -278,7 +292,7 @@ def compute(config, first, ids, targets, dtype):
         losses.append(loss.item())
         if step == 0:
             result["logits"] = y
-            result |= {"grad." + name: x.grad.clone() for name, x in w.items()}
+            result |= {"grad." + name: x.grad.clone() for name, x in w.items() if x.requires_grad}
         adamw.step()
     result["losses"] = torch.tensor(losses, dtype=dtype)
     return result | {"final." + name: x for name, x in w.items()}
@@ -345,6 +359,10 @@ def main():
         config |= dict(num_key_value_heads=a.heads, q_lora_rank=a.q_rank, kv_lora_rank=9, v_head_dim=5)
         config |= dict(qk_nope_head_dim=config["head_dim"] - a.rope_dim, qk_rope_head_dim=a.rope_dim)
         config |= dict(head_dim=a.rope_dim, rope_interleave=True)
+        if a.experts:
+            config |= dict(n_routed_experts=a.experts, num_experts_per_tok=3, moe_intermediate_size=7, norm_topk_prob=True)
+            config |= dict(n_shared_experts=1, first_k_dense_replace=1, moe_layer_freq=1, routed_scaling_factor=2.5)
+            config |= dict(scoring_func="sigmoid", topk_method="noaux_tc", n_group=4, topk_group=2)
         if a.yarn:
             yarn = dict(rope_type="yarn", factor=4.0, beta_fast=2.0, beta_slow=0.25, mscale=0.7, mscale_all_dim=1.0)
             config |= dict(rope_scaling=yarn | dict(original_max_position_embeddings=16))
