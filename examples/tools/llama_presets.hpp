@@ -4,7 +4,7 @@
 
 /// @file
 /// Sizes of models: a small one for experiments, and published ones (Touvron et al., "Llama 2", 2023; Grattafiori et
-/// al., "The Llama 3 herd of models", 2024; the config.json of Llama 3.2, Qwen 2.5 and 3, Gemma 2 and 3, Mixtral). The context
+/// al., "The Llama 3 herd of models", 2024; the config.json of Llama 3.2, Qwen 2.5 and 3, Gemma 2 and 3, Mixtral, DeepSeek V3). The context
 /// is that of most of their training, for Qwen 4096 tokens.
 
 #include <array>
@@ -85,6 +85,15 @@ constexpr sw::LlamaConfig qwen3(sw::Index features, sw::Index layers, sw::Index 
                              .tied = tied});
 }
 
+constexpr sw::LlamaConfig deepseek_v3() {
+  return of_family("deepseek_v3", {.vocabulary = 129280,
+                                   .features = 7168,
+                                   .layers = 61,
+                                   .heads = 128,
+                                   .kv_heads = 128,
+                                   .hidden = 18432,
+                                   .context = 4096});
+}
 /// Qwen3-30B-A3B.
 constexpr sw::LlamaConfig qwen3_moe() {
   sw::LlamaConfig config = of_family("qwen3_moe", {.vocabulary = 151936,
@@ -137,6 +146,7 @@ inline constexpr std::array llama_presets{
                                                       .context = 4096,
                                                       .theta = 1000000})},
     LlamaPreset{"qwen3-30b-a3b", qwen3_moe()},
+    LlamaPreset{"deepseek-v3", deepseek_v3()},
     LlamaPreset{"gemma2-2b", of_family("gemma2", {.vocabulary = 256000,
                                                   .features = 2304,
                                                   .layers = 26,

@@ -138,7 +138,7 @@ void print_job(const StepJob& job) {
   std::printf("a %s of %td layers, %td features, %td heads, %td key/value heads, %td hidden, %td tokens%s\n",
               family_name(model).c_str(), model.layers, model.features, model.heads, model.kv_heads,
               model.hidden, model.vocabulary, model.tied ? ", tied head" : "");
-  std::printf("%.2f billion parameters in %s", static_cast<double>(model.parameters()) * 1e-9,
+  std::printf("%.2f billion parameters in %s\n", static_cast<double>(model.parameters()) * 1e-9,
               job.bf16 ? "bfloat16, with masters in float" : "float");
   if (const auto& experts = model.experts) {
     std::printf("a token uses %td of %td experts in a layer, and %.2f billion parameters\n",

@@ -731,7 +731,8 @@ TEST_CASE("pieces of any cut, rows longer than a slab, and more files than may b
     for (std::size_t i = 0; i < wanted.size(); ++i) wanted[i] = value(static_cast<Index>(i));
     Index count = 0;
     const Index all = tensor.elements(), third = all / 3;
-    for (const sw::Range part : {sw::Range{0, third}, {third, all / 2}, {third + all / 2, all - third - all / 2}}) {
+    for (const sw::Range part :
+         {sw::Range{0, third}, {third, all / 2}, {third + all / 2, all - third - all / 2}}) {
       reader.for_each_slab(tensor, part, [&](Index first, const char* data, Index run) {
         REQUIRE(first >= part.begin);
         REQUIRE(first + run <= part.end());

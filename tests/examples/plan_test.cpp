@@ -84,12 +84,13 @@ TEST_CASE("the presets have the published numbers of parameters") {
     CHECK(plan(std::string("--tp 8 --model ") + preset.first).at("model").at("parameters") == preset.second);
   }
   const std::pair<const char*, std::int64_t> others[] = {
-      {"qwen2.5-7b", 7615616512}, {"qwen3-0.6b", 596049920}, {"qwen3-4b", 4022468096},
-      {"qwen3-32b", 32762123264}, {"gemma2-2b", 2614341888}, {"gemma3-1b", 999885952},
-      {"mixtral-8x7b", 46702792704}, {"qwen3-30b-a3b", 30532122624}};
+      {"qwen2.5-7b", 7615616512},    {"qwen3-0.6b", 596049920},      {"qwen3-4b", 4022468096},
+      {"qwen3-32b", 32762123264},    {"gemma2-2b", 2614341888},      {"gemma3-1b", 999885952},
+      {"mixtral-8x7b", 46702792704}, {"qwen3-30b-a3b", 30532122624}, {"deepseek-v3", 671026419200}};
   for (const auto& preset : others) {
     CAPTURE(preset.first);
-    CHECK(plan(std::string("--tp 4 --model ") + preset.first).at("model").at("parameters") == preset.second);
+    CHECK(plan(std::string("--tp 4 --zero 1 --model ") + preset.first).at("model").at("parameters") ==
+          preset.second);
   }
 }
 
