@@ -29,7 +29,7 @@ void add_job_options(CLI::App& app, JobOptions& options) {
   add_count(app, "--heads", options.heads, "attention heads, at least --tp");
   add_count(app, "--kv-heads", options.kv_heads,
             "key/value heads, a divisor of --heads; default: the model's, reduced to a divisor");
-  add_count(app, "--hidden", options.hidden, "hidden features of the MLPs");
+  add_count(app, "--hidden", options.hidden, "hidden features of the MLPs, and of each expert");
   app.add_option("--experts", options.experts,
                  "experts of each layer, instead of an MLP, each with --hidden features")
       ->check(CLI::Range(1, 1 << 16));
@@ -85,8 +85,9 @@ void add_job_options(CLI::App& app, JobOptions& options) {
                  "0 or 1); 0: "
                  "train the model")
       ->check(CLI::Range(0, 1 << 16));
-  app.add_option("--optimizer", options.optimizer,
-                 "adamw; or muon for the matrices of the layers, scaled so that --rate fits both")
+  app.add_option(
+         "--optimizer", options.optimizer,
+         "adamw; or muon for the matrices of the layers, except experts, scaled so that --rate fits both")
       ->check(CLI::IsMember({"adamw", "muon"}));
   app.add_option("--optimizer-state", options.optimizer_state,
                  "type of the optimizer's moments; bf16 has half the bytes, and is rounded stochastically")
@@ -156,6 +157,11 @@ StepJob job_of(const JobOptions& options, int any_dp) {
     }
     model.experts->experts = *options.experts;
     static_cast<void>(sw::detail::family_of(model));  // throws if no family has them
+  }
+  if (options.hidden && model.experts) {
+    sw::MixtureOptions& experts = *model.experts;
+    experts.shared_hidden = experts.shared_hidden / experts.hidden * model.hidden;
+    experts.hidden = model.hidden;
   }
   if ((options.experts_per_token || options.balance) && !model.experts)
     throw std::invalid_argument("--experts-per-token and --balance are for a model with experts: --experts");

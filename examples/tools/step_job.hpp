@@ -182,6 +182,7 @@ inline std::string unusual_in(const StepJob& job) {
             std::to_string(2 * job.lora_rank) + " are trained";
   }
   if (job.state == sw::StateType::bf16) text += "; optimizer state in bfloat16";
+  if (job.model.experts && job.model.balance == 0) text += "; no loss balances the experts";
   if (job.embedding == EmbeddingStyle::features) text += "; the tokens' table is split by features";
   if (job.embedding == EmbeddingStyle::replicated) text += "; the tokens' table is whole on every rank of tp";
   return text;

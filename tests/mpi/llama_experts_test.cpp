@@ -117,9 +117,10 @@ TEST_CASE("a configuration with experts comes back as it was, with its other key
     const Json given = published(text);
     const LlamaConfig config = read(given);
     const Json written = parse_json(llama_config_text(config, "bfloat16", {.rest = given}), "written");
-    for (const auto& [key, value] : given.items()) {
-      CAPTURE(key);
-      if (key != "rope_scaling") CHECK(written.at(key) == value);  // its type has another name
+    for (const auto& each : given.items()) {
+      CAPTURE(each.key());
+      if (each.key() != "rope_scaling")
+        CHECK(written.at(each.key()) == each.value());  // its type has another name
     }
     const Json alone = parse_json(llama_config_text(config, "float32"), "alone");
     CHECK(llama_config_text(read(alone), "float32") == llama_config_text(config, "float32"));
@@ -247,6 +248,7 @@ TEST_CASE("the names in braces, as in a shell") {
   CHECK(expanded_names("{9..11}") == Names{"9", "10", "11"});
   CHECK(detail::shape_of_blocks({4, 2, 3, 5}, 8) == std::vector<Index>{3, 5});
   CHECK_THROWS_AS(expanded_names("a.{}"), const std::invalid_argument&);
+  CHECK_THROWS_AS(expanded_names("a.{0..3x}"), const std::invalid_argument&);
   CHECK_THROWS_AS(detail::shape_of_blocks({4, 2, 3}, 6), const std::invalid_argument&);
 }
 
@@ -266,7 +268,13 @@ std::vector<double> gradients(const LlamaMesh& mesh, int micro_batches, bool rec
   for (int micro = 0; micro < micro_batches; ++micro) {
     Tape tape;
     const auto loss = model(tape.constant(ids), ids, LinearCrossEntropyLoss());
-    tape.backward(scale(loss, 1.0 / micro_batches));
+    const auto part = scale(loss, 1.0 / micro_batches);
+    if (recomputed) {
+      tape.backward(part);
+    } else {
+      tape.backward_inputs(part);
+      tape.backward_parameters();
+    }
   }
   reduce_gradients(model);
   std::vector<double> all;
@@ -292,6 +300,12 @@ TEST_CASE("a balance loss counts once: in micro-batches, in recomputed layers, o
     CHECK(difference(alone, gradients<Sequence>(mesh, 3, true)) < 1e-14);
     CHECK(difference(alone, gradients<Tensor>(mesh, 2)) < 1e-14);
   }
+}
+
+TEST_CASE("a loss of another tape cannot be added to a tape") {
+  Tape tape, other;
+  const auto loss = sum(tape.input(zeros<float, Replicate, Replicate, Replicate>(llama_alone(), {3})));
+  CHECK_THROWS_WITH(other.add_loss(loss, 1), "Tape::add_loss: the loss is on another tape");
 }
 
 TEST_CASE("experts add one all-gather and one reduce-scatter to each layer in each pass") {

@@ -173,8 +173,8 @@ class MixtureOfExperts : public Module<MixtureOfExperts<MeshType, Style, T>> {
     }
   }
 
-  /// After a step: adds rate · sign(mean of the loads - load) to the bias of each expert, so that experts with few tokens
-  /// are chosen more often, without a loss (Wang et al., "Auxiliary-loss-free load balancing", 2024). `load` is the sum
+  /// After a step: adds rate · sign(mean of the loads - load) to the bias of each expert, so that experts with few
+  /// tokens are chosen more often, without a loss (Wang et al., "Auxiliary-loss-free load balancing", 2024). `load` is the sum
   /// of the `expert_load`s of the step. Communicates nothing. Throws `std::invalid_argument` without a bias, or if the
   /// load does not have a number for each expert.
   template <class Load>
@@ -184,8 +184,10 @@ class MixtureOfExperts : public Module<MixtureOfExperts<MeshType, Style, T>> {
     const auto loads = load.view();
     const auto to = bias->writable();
     if (loads.elements() != to.elements()) {
-      detail::fail({"update_bias: the load is of ", loads.elements(), " experts, of ", to.elements()});
+      detail::fail({"update_bias: the load has ", loads.elements(), " numbers, expected one for each of the ",
+                    to.elements(), " experts"});
     }
+    if (load.mesh().dry()) return;
     const double mean = kernel::sum(loads.elements(), loads.data) / static_cast<double>(loads.elements());
     for (Index e = 0; e < to.elements(); ++e) {
       to.data[e] += static_cast<T>(rate * ((loads.data[e] < mean) - (loads.data[e] > mean)));

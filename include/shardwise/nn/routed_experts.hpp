@@ -5,7 +5,8 @@
 /// @file
 /// `experts` for tokens that are sharded along the same axes as the experts: each token travels once to each rank that
 /// has some of its experts, with its ids and weights, and a sum travels back from each. How many tokens travel is data:
-/// ranks tell each other first. On a dry mesh the same code counts a bound.
+/// ranks exchange these numbers first. On a dry mesh the same code counts a bound of what a rank sends; the
+/// rows that it receives, and the memory for them, are counted as if all ranks received as much as they send.
 
 #include <shardwise/ops/experts.hpp>
 

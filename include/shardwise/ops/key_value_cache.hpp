@@ -33,7 +33,7 @@ class KeyValueCache {
       : keys_(mesh, {batch, capacity, kv_heads, head_dim}),
         values_(mesh, {batch, capacity, kv_heads, value_dim.value_or(head_dim)}) {}
   template <IllFormed Why = Problem>
-  KeyValueCache(const MeshOf&, Index, Index, Index, Index) = delete;  // see Why
+  KeyValueCache(const MeshOf&, Index, Index, Index, Index, std::optional<Index> = {}) = delete;  // see Why
 
   /// Two caches cannot share blocks that both write to.
   KeyValueCache(const KeyValueCache&) = delete;
@@ -88,10 +88,10 @@ class KeyValueCache {
     }
     const AttentionOp op{options.checked()};
     result_of<AttentionOp, Q, K, K> o(q.mesh(), shape);
-    View<const T, 4> k = keys_.view();
-    k.size[1] = length_;
-    detail::count_work(q.mesh(), op.flops(o.view(), q.view(), k, k), 2 * (q.view().bytes() + k.bytes()),
-                       op.name);
+    View<const T, 4> k = keys_.view(), v = values_.view();
+    k.size[1] = v.size[1] = length_;
+    detail::count_work(q.mesh(), op.flops(o.view(), q.view(), k, v),
+                       q.view().bytes() + k.bytes() + v.bytes() + o.view().bytes(), op.name);
     if (!q.mesh().dry()) {
       kernel::AttentionShape extents = op.extents(q.view(), k, shape[3]);
       extents.capacity = capacity();

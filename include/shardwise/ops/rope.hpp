@@ -29,7 +29,7 @@ struct RopeOptions {
   double theta = 10000;      ///< the base of the wavelengths
   Index first_position = 0;  ///< of the sequence's first token
   std::optional<RopeScaling> scaling{};
-  Index dims = 0;            ///< so many numbers at the end of each head are turned; 0: all
+  Index dims = 0;            ///< the last so many numbers of each head are rotated; 0: all
   bool interleaved = false;  ///< pairs are numbers 2i and 2i + 1, instead of i and i + dims/2
 };
 
@@ -63,7 +63,7 @@ struct RopeOp {
     }
     if (dims(x[3]) % 2 != 0) {
       detail::fail({"rope: ", options.dims > 0 ? "dims" : "head_dim", " is ", dims(x[3]),
-                    ", but it must be even: its numbers are turned in pairs"});
+                    ", but it must be even: its numbers are rotated in pairs"});
     }
     if (!(options.theta > 0)) {
       detail::fail({"rope: theta is ", options.theta, ", but it must be positive"});
@@ -95,6 +95,10 @@ struct RopeOp {
     if (scaling.rope_type == RopeType::llama3 && !(scaling.low_freq_factor < scaling.high_freq_factor)) {
       detail::fail({"rope: low_freq_factor is ", scaling.low_freq_factor,
                     ", but it must be less than high_freq_factor, ", scaling.high_freq_factor});
+    }
+    if (scaling.rope_type == RopeType::yarn && !(scaling.beta_slow < scaling.beta_fast)) {
+      detail::fail({"rope: beta_slow is ", scaling.beta_slow, ", but it must be less than beta_fast, ",
+                    scaling.beta_fast});
     }
     if (scaling.original_max_position_embeddings < 1) {
       detail::fail({"rope: original_max_position_embeddings is ", scaling.original_max_position_embeddings,

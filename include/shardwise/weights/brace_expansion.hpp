@@ -31,10 +31,13 @@ inline std::vector<std::string> expanded_names(std::string_view text) {
     for (const std::string& rest : rests) names.push_back(std::string(before) + std::string(part) + rest);
   };
   if (const std::size_t dots = inside.find(".."); dots != inside.npos) {
-    Index first = 0, last = -1;
-    std::from_chars(inside.data(), inside.data() + dots, first);
-    std::from_chars(inside.data() + dots + 2, inside.data() + inside.size(), last);
-    for (; first <= last; ++first) add(std::to_string(first));
+    const auto number = [](std::string_view digits) {
+      Index value = -1;
+      const char* const last = digits.data() + digits.size();
+      return std::from_chars(digits.data(), last, value).ptr == last ? value : -1;
+    };
+    const Index last = number(inside.substr(dots + 2));
+    for (Index i = number(inside.substr(0, dots)); i >= 0 && i <= last; ++i) add(std::to_string(i));
   } else {
     while (!inside.empty()) add(detail::take_part(inside, ','));
   }

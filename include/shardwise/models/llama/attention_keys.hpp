@@ -58,6 +58,10 @@ SHARDWISE_INLINE Rope read_rope(const JsonPart& rope) {
     rope.must_be("truncate", true);
     scaling.beta_fast = read_number(rope, "beta_fast", scaling.beta_fast);
     scaling.beta_slow = read_number(rope, "beta_slow", scaling.beta_slow);
+    if (!(scaling.beta_slow < scaling.beta_fast)) {
+      rope.fail("beta_slow is " + Json(scaling.beta_slow).dump() + ", expected less than beta_fast, " +
+                Json(scaling.beta_fast).dump());
+    }
     scaling.mscale = read_number(rope, "mscale", scaling.mscale);
     scaling.mscale_all_dim = read_number(rope, "mscale_all_dim", scaling.mscale_all_dim);
     scaling.original_max_position_embeddings = read_size(rope, "original_max_position_embeddings");

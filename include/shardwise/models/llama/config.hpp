@@ -147,7 +147,9 @@ struct LlamaConfig {
     const MixtureOptions mixture = experts.value_or(MixtureOptions{.experts = 2, .hidden = 1});
     const auto [groups, kept] = mixture.routing.choice;
     if (groups < 1 || kept < 1 || kept > groups || mixture.experts % groups != 0) {
-      detail::fail({"LlamaConfig: ", kept, " of ", groups, " groups of ", mixture.experts, " experts"});
+      detail::fail({"LlamaConfig: experts.routing.choice has ", groups, " groups and keeps ", kept, " of ",
+                    mixture.experts,
+                    " experts: the groups must divide the experts, and at least one be kept"});
     }
     for (const Size& size : {Size{"vocabulary", vocabulary, 1, most},
                              Size{"features", features},

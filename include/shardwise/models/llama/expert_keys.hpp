@@ -65,16 +65,14 @@ SHARDWISE_INLINE void read_experts(const JsonPart& config, const HuggingFaceFami
     } else if (routing.normalized && routing.scale != 1) {
       config["norm_topk_prob"].expected("false, because routed_scaling_factor is not 1");
     }
-  } else {
-    if (!family.mixtral()) {
-      config.must_be("decoder_sparse_step", 1);
-      config.must_be("mlp_only_layers", Json::array());
-    }
-    // As transformers, which otherwise does not compute the loss.
-    result.balance = config.get<bool>("output_router_logits", false)
-                         ? read_number(config, "router_aux_loss_coef", result.balance)
-                         : 0;
+  } else if (!family.mixtral()) {
+    config.must_be("decoder_sparse_step", 1);
+    config.must_be("mlp_only_layers", Json::array());
   }
+  // As transformers, which otherwise does not compute the loss.
+  result.balance = config.get<bool>("output_router_logits", false)
+                       ? read_number(config, "router_aux_loss_coef", result.balance)
+                       : 0;
 }
 SHARDWISE_INLINE void write_experts(Json& json, const HuggingFaceFamily& family, const LlamaConfig& config) {
   if (!config.experts) return;
@@ -95,10 +93,9 @@ SHARDWISE_INLINE void write_experts(Json& json, const HuggingFaceFamily& family,
     json["topk_method"] = mixture.bias ? "noaux_tc" : "greedy";
     if (mixture.bias) json["n_group"] = mixture.routing.choice.groups;
     if (mixture.bias) json["topk_group"] = mixture.routing.choice.kept_groups;
-  } else {
-    json["output_router_logits"] = config.balance > 0;
-    if (config.balance > 0) json["router_aux_loss_coef"] = config.balance;
   }
+  if (config.balance > 0) json["router_aux_loss_coef"] = config.balance;
+  if (config.balance > 0 || !family.deepseek()) json["output_router_logits"] = config.balance > 0;
 }
 
 }  // namespace shardwise::detail

@@ -234,8 +234,8 @@ class Llama : public Module<Llama<MeshType, PlanType, T>> {
 
   /// Calls on a tape keep only the input of each layer, and recompute the layer in the backward pass.
   bool recompute_layers = false;
-  /// Of these, only the first so many of this part. The first ones, because their turn in the backward pass comes when
-  /// the activations of the others have been freed.
+  /// Then recomputes only the first n layers of this part: the backward pass reaches them when the activations of the
+  /// others have been freed.
   Index recompute_first = std::numeric_limits<Index>::max();
 
  private:

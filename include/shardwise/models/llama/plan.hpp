@@ -116,8 +116,8 @@ template <class PlanType, int Rank, int Alpha = Rank>
 using LlamaAdapted = typename detail::AdaptedPlan<PlanType, Rank, Alpha>::type;
 
 /// A plan such as the first two above, for a model whose layers have experts (see nn/mixture_of_experts.hpp). They are
-/// split over `Axes`, which may include data axes: a rank there has other samples, and other experts. Two collectives
-/// per layer in each pass, an all-gather and a reduce-scatter along data axes; or all-to-alls, with the option `by_counts`.
+/// split over `Axes`, which may include data axes: a rank there has other samples, and other experts. Per
+/// layer and pass, an all-gather and a reduce-scatter along data axes; or all-to-alls, with the option `by_counts`.
 template <class PlanType, StyleAxes Axes = ep, ExpertOption... As>
 using LlamaExpertParallel = PlanAnd<PlanType, Use<"layers.*.experts", ExpertParallel<Axes, As...>>>;
 
