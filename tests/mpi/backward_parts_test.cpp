@@ -38,7 +38,7 @@ Outcome gradients(const Grid& mesh, bool in_parts, bool recomputes) {
   if (in_parts) {
     first.backward_inputs(loss_of(first, 0));
     second.backward_inputs(loss_of(second, 1));
-    const detail::ParameterState& early = *model.layers[0].mlp.down.weight.cell();
+    const detail::ParameterState& early = *model.layers[0].mlp->down.weight.cell();
     CHECK_FALSE((early.pending->filled() || early.resting->filled()));
     first.backward_parameters();
     CHECK((early.pending->filled() || early.resting->filled()));
