@@ -141,7 +141,7 @@ StepJob job_of(const JobOptions& options, int any_dp) {
   } else {
     model = sw::read_llama_config(options.config);
   }
-  if (options.features || options.heads) model.head_dim = 0, model.query_scalar = 0;
+  if ((options.features || options.heads) && !model.latent) model.head_dim = 0, model.query_scalar = 0;
   model.layers = options.layers.value_or(model.layers);
   model.features = options.features.value_or(model.features);
   model.heads = options.heads.value_or(model.heads);
