@@ -334,7 +334,7 @@ TEST_CASE("a load of other experts, and a mixture without a bias") {
   Chosen<Mesh<ep>, Shard<0>> with(mesh, true), without(mesh, false);
   CHECK(message_of<std::invalid_argument>([&] {
           with.moe.update_bias(full<double, Replicate>(mesh, {3}, 1.), 1);
-        }) == "update_bias: the load is of 3 experts, of 4");
+        }) == "update_bias: the load has 3 numbers, expected one for each of the 4 experts");
   CHECK(message_of<std::invalid_argument>([&] { without.moe.update_bias(without.load({1}), 1); }) ==
         "update_bias: the mixture has no bias; set MixtureOptions::bias");
 }

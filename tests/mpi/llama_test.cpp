@@ -201,7 +201,10 @@ TEST_CASE("a tied head is no parameter of its own") {
 }
 
 TEST_CASE("the modules that plans may name are those that a model visits") {
-  sw::Llama<LlamaMesh, TensorPlan> model(llama_alone(), grouped);
+  sw::LlamaConfig config = grouped;
+  config.experts = sw::MixtureOptions{.experts = 3, .hidden = 5};
+  config.dense_layers = 1;
+  sw::Llama<LlamaMesh, sw::LlamaExpertParallel<TensorPlan, tp>> model(llama_alone(), config);
   std::set<std::string> visited;
   auto walk = [&](auto& self, auto& module, const std::string& path) -> void {
     using Module = std::remove_cvref_t<decltype(module)>;
@@ -491,7 +494,7 @@ TEST_CASE("documents packed in rows are what each is alone") {
 }
 
 TEST_CASE("a window: a token is predicted from the tokens in it, in a cache too") {
-  LlamaConfig config = grouped;
+  sw::LlamaConfig config = grouped;
   config.layers = 1;
   config.window = 3;
   for (const LlamaMesh& mesh : llama_meshes(config)) {

@@ -172,8 +172,8 @@ TEST_CASE("rope: what it refuses") {
       rope(random<double, Reduced>(mesh, {1, 2, 1, head_dim}, 1), options);
     });
   };
-  CHECK(refusal(5, {}) == "rope: head_dim is 5, but it must be even: its numbers are turned in pairs");
-  CHECK(refusal(5, {.dims = 3}) == "rope: dims is 3, but it must be even: its numbers are turned in pairs");
+  CHECK(refusal(5, {}) == "rope: head_dim is 5, but it must be even: its numbers are rotated in pairs");
+  CHECK(refusal(5, {.dims = 3}) == "rope: dims is 3, but it must be even: its numbers are rotated in pairs");
   CHECK(refusal(4, {.dims = 6}) == "rope: dims is 6, but it must be 0 to head_dim, 4");
   CHECK(refusal(4, {.theta = 0}) == "rope: theta is 0, but it must be positive");
   CHECK(refusal(4, {.first_position = -1}) == "rope: first_position is -1, but positions count from 0");

@@ -60,7 +60,7 @@ class LatentProjections {
   }
 
   /// Queries, keys and values of x, [batch, sequence, features], before rotary embeddings. `wq` projects the latents
-  /// of queries, or x, and `wkv` those of keys and values.
+  /// of queries, or x, and `wkv` those of keys and values. Nothing if the layouts of the two do not fit together.
   constexpr auto heads(const auto& x, const auto& wq, const auto& wkv) const {
     const auto kv = kv_a(x);
     const auto short_kv = kv_a_norm(narrow<2>(kv, 0, sizes_.kv_rank));
@@ -74,9 +74,10 @@ class LatentProjections {
       return wq.take(x);
     }());
     const auto both = wkv(narrow<2>(latents, 0, sizes_.kv_rank));
-    return std::make_tuple(
-        q, cat_shared(narrow<3>(both, 0, key_dim_), narrow<2>(latents, sizes_.kv_rank, sizes_.rope_dim)),
-        narrow<3>(both, key_dim_, sizes_.value_dim));
+    const auto own = narrow<3>(both, 0, key_dim_);
+    const auto common = narrow<2>(latents, sizes_.kv_rank, sizes_.rope_dim);
+    if constexpr (WellFormed<result_of<CatSharedOp, decltype(own), decltype(common)>>)
+      return std::make_tuple(q, cat_shared(own, common), narrow<3>(both, key_dim_, sizes_.value_dim));
   }
   constexpr void visit(auto&& f) {
     if (q_a) f("q_a", *q_a);
