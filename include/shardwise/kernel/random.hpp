@@ -131,11 +131,11 @@ SHARDWISE_COMPILE_EACH(dropout)
 template <class C>
 void round_stochastically(Index n, std::uint64_t seed, std::uint64_t first_index, const C* x,
                           Eigen::bfloat16* y, const C* x2 = nullptr, Eigen::bfloat16* y2 = nullptr) {
-  const auto put = [=](Index done, Index count, const std::uint32_t* words) {
+  const auto put = [=](Index done, Index count, const std::uint32_t* random) {
     const auto round = [=](const C* from, Eigen::bfloat16* to, int shift) {
       SHARDWISE_INDEPENDENT
       for (Index j = 0; j < count; ++j)
-        to[done + j] = round_stochastically(static_cast<float>(from[done + j]), words[j] >> shift);
+        to[done + j] = round_stochastically(static_cast<float>(from[done + j]), random[j] >> shift);
     };
     round(x, y, 0);
     if (x2) round(x2, y2, 16);
