@@ -158,6 +158,10 @@ def mixture(of, config, h):
 
 
 def logits(w, config, ids):
+    return logits_and_balance(w, config, ids)[0]
+
+
+def logits_and_balance(w, config, ids):
     """And the sum of the balance losses."""
     balance = 0
     heads, kv_heads, dim = config["num_attention_heads"], config["num_key_value_heads"], config["head_dim"]
@@ -284,7 +288,7 @@ def compute(config, first, ids, targets, dtype):
     adamw = torch.optim.AdamW([x for x in w.values() if x.requires_grad], lr=settings["lr"], weight_decay=settings["wd"])
     result, losses = {"input_ids": ids, "targets": targets}, []
     for step in range(settings["steps"]):
-        y, balance = logits(w, config, ids)
+        y, balance = logits_and_balance(w, config, ids)
         loss = F.cross_entropy(y.flatten(0, 1), targets.flatten())
         adamw.zero_grad()
         factor = config["router_aux_loss_coef"] if config.get("output_router_logits") else 0
