@@ -134,8 +134,9 @@ inline void check_combination(const StepJob& job) {
     if (job.lora_rank > 0) option = "--lora-rank does";
     if (job.embedding != EmbeddingStyle::vocabulary) option = "--embedding other than vocabulary does";
     if (job.zero_level > 1) option = "--zero 2 and 3 do";
-    if (option) throw std::invalid_argument(std::string(option) + " not go with a model that has experts" +
-                                              (job.zero_level > 1 ? ": use --zero 1" : ""));
+    if (option)
+      throw std::invalid_argument(std::string(option) + " not go with a model that has experts" +
+                                  (job.zero_level > 1 ? ": use --zero 1" : ""));
   }
   if (job.embedding != EmbeddingStyle::vocabulary) {
     const std::string option =

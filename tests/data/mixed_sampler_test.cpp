@@ -146,7 +146,7 @@ TEST_CASE("sources that make no mix") {
     }
     return std::string("no error");
   };
-  CHECK(error({}, options) == "BatchSampler: there is no source");
+  CHECK(error({}, options) == "BatchSampler: sources is empty, expected at least one");
   const std::string range = ": expected at least 1, and at most 2147483647 for the sum of all weights";
   CHECK(error({{81, 3}, {21, 0}}, options) == "BatchSampler: the weight 0" + range);
   CHECK(error({{81, -3}, {21, 1}}, options) == "BatchSampler: the weight -3" + range);

@@ -9,7 +9,7 @@
 // there: The code that clips gradients took all ranks for copies. It averaged the norms of different experts (7.236 instead of 10.954, the root of 120), left out experts of all ranks but one, or clipped by another norm on each rank.
 // here: cannot be written
 /// `gradient_norm` and `clip_gradients` add up the squares over the axes on which a parameter is sharded, and over no
-/// others. The type of a parameter says which these are, and there is no group to pass.
+/// others. The type of a parameter names these axes, so no call takes a group of ranks.
 
 #include <shardwise/mesh/mesh.hpp>
 #include <shardwise/module/module.hpp>

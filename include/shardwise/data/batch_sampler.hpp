@@ -140,11 +140,11 @@ class BatchSampler {
     }
   }
   /// A mix. With `LastBatch::pad`, the last sequence of a source may be shorter; no batch has rows of padding. Throws
-  /// `std::invalid_argument` also if there is no source, if one has no sequence, and for weights that are not from 1 on
-  /// or have a sum above 2^31 - 1.
+  /// `std::invalid_argument` also if `sources` is empty, if a source has no sequence, if a weight is less than 1, or if
+  /// their sum is above 2^31 - 1.
   BatchSampler(const std::vector<MixedSource>& sources, const BatchOptions& options) : options_(options) {
     check_options();
-    if (sources.empty()) detail::fail({"BatchSampler: there is no source"});
+    if (sources.empty()) detail::fail({"BatchSampler: sources is empty, expected at least one"});
     constexpr Index most = std::numeric_limits<std::int32_t>::max();  // products fit into 64 bits
     for (const MixedSource& each : sources) {
       if (each.weight < 1 || each.weight > most - weights_) {

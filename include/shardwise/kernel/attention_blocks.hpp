@@ -27,8 +27,8 @@ struct AttentionDropout {
 };
 
 /// q: [batch, queries, heads, head_dim]; k: [batch, capacity, kv_heads, head_dim], of which the first `keys` of each
-/// sequence are read; v and o have value_dim numbers instead of head_dim. Head h reads key/value head (first_head + h) /
-/// group (grouped queries); key/value heads that no head reads are legal.
+/// sequence are read; v and o have value_dim numbers instead of head_dim. Head h reads key/value head (first_head + h)
+/// / group (grouped queries); key/value heads that no head reads are legal.
 ///
 /// Each query sees an interval of the keys. Query i is at position p = first_query + i, key j at first_key + j. If
 /// `causal`, a query sees no key after p; with a window, none at a distance of `window` or more from p; with

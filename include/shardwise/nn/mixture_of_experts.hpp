@@ -174,9 +174,9 @@ class MixtureOfExperts : public Module<MixtureOfExperts<MeshType, Style, T>> {
   }
 
   /// After a step: adds rate · sign(mean of the loads - load) to the bias of each expert, so that experts with few
-  /// tokens are chosen more often, without a loss (Wang et al., "Auxiliary-loss-free load balancing", 2024). `load` is the sum
-  /// of the `expert_load`s of the step. Communicates nothing. Throws `std::invalid_argument` without a bias, or if the
-  /// load does not have a number for each expert.
+  /// tokens are chosen more often, without a loss (Wang et al., "Auxiliary-loss-free load balancing", 2024). `load` is
+  /// the sum of the `expert_load`s of the step. Communicates nothing. Throws `std::invalid_argument` without a bias, or
+  /// if the load does not have a number for each expert.
   template <class Load>
   void update_bias(const Load& load, double rate) {
     static_assert(Load::layout == whole_of<Load>::layout, "update_bias: the load is the sum over all ranks");

@@ -177,9 +177,9 @@ template <AxisSet Axes, class X, class Ids, class Weights, class... Experts>
 using routed_result = tensor_of<result_of<ExpertsOp, X, Ids, Weights, GatheredAlong<Axes, Experts>...>>;
 
 /// `experts` as if the experts, which are `Shard<0>` along `Axes`, were gathered along these axes, except that tokens
-/// travel instead. Collective along `Axes`: forward five all-to-alls, of the numbers of tokens, of tokens, their ids and
-/// weights, and of sums; backward three. A sum has the terms of one rank, in the order of the experts; sums are added
-/// in the order of the ranks.
+/// travel instead. Collective along `Axes`: forward five all-to-alls, of the numbers of tokens, of tokens, their ids
+/// and weights, and of sums; backward three. A sum has the terms of one rank, in the order of the experts; sums are
+/// added in the order of the ranks.
 ///
 /// The pullback keeps the tokens that arrived. Throws as `experts` does; for a wrong id, on all ranks along `Axes`.
 template <AxisSet Axes, Operand X, Operand Ids, Operand Weights, Operand GateUp, Operand Down,

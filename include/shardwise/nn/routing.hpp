@@ -137,9 +137,9 @@ constexpr auto z_loss(const R& routing, const Mask&... mask) {
   return sum(detail::mean_over_tokens(mul(total, total), mask...));
 }
 
-/// How often each expert was chosen, by the tokens of all ranks: [experts], the same on every rank, without a gradient.
-/// One all-reduce of a number for each expert. Add the loads of the micro-batches of a step. A call counts once, even if
-/// the layer is computed again.
+/// How often each expert was chosen, by the tokens of all ranks: [experts], the same on every rank, without a
+/// gradient. One all-reduce of a number for each expert. Add the loads of the micro-batches of a step. A call counts
+/// once, even if the layer is computed again.
 template <class R>
 constexpr auto expert_load(const R& routing) {
   constexpr int tokens = rank_of<std::remove_cvref_t<decltype(routing.logits)>> - 1;

@@ -16,8 +16,8 @@
 /// ```
 /// The types may be `auto`. These members are optional: `name`, for errors and logs; `check()`, which throws if a
 /// member is out of range; `shape(x...)`, from global extents to the result's, if the letters do not determine them;
-/// `flops(y, x...)` and `gradient_flops(wanted, y, x...)` (`wanted`: a set of operands, as below), or the numbers for each element of y,
-/// `flops_each` and `gradient_flops_each`; `residual_bytes(y, x...)`;
+/// `flops(y, x...)` and `gradient_flops(wanted, y, x...)` (`wanted`: a set of operands, as below), or the numbers
+/// for each element of y, `flops_each` and `gradient_flops_each`; `residual_bytes(y, x...)`;
 /// `accumulates`, if `pull_back` can add to an existing gradient; `passes`, the set of operands whose gradient is the
 /// result's gradient itself (bit i is operand i): it is handed on, not copied;
 /// `leaves_gradient`, if `leave(…)` may keep a parameter's gradient in another form, and then settles its slot (see

@@ -29,7 +29,7 @@ struct RopeOptions {
   double theta = 10000;      ///< the base of the wavelengths
   Index first_position = 0;  ///< of the sequence's first token
   std::optional<RopeScaling> scaling{};
-  Index dims = 0;            ///< the last so many numbers of each head are rotated; 0: all
+  Index dims = 0;            ///< how many numbers at the end of each head are rotated; 0: all
   bool interleaved = false;  ///< pairs are numbers 2i and 2i + 1, instead of i and i + dims/2
 };
 

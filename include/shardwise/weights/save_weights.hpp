@@ -80,8 +80,8 @@ inline Index write_tensors(const std::filesystem::path& path, const std::vector<
 }
 
 /// Writes every parameter of a module under its path, the first if it has several, or under what `name_of` makes of it
-/// (which may be several names: see weights/brace_expansion.hpp), as `write_tensors` does. Parameters without a value are
-/// an error too.
+/// (which may be several names: see weights/brace_expansion.hpp), as `write_tensors` does. Parameters without a value
+/// are an error too.
 template <class Module, class Problem = detail::visit_problem<Module>>
 Index save_weights(Module& module, const std::filesystem::path& path, const SaveOptions& options = {}) {
   const auto parameters = detail::distinct(detail::named_parameters_of(module));

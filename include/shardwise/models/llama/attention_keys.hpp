@@ -10,7 +10,8 @@
 
 namespace shardwise::detail {
 
-/// Reads all forms of rotary embeddings; if several are present they must agree. Layers with a window may have their own.
+/// Reads all forms of rotary embeddings; if several are present they must agree. Layers with a window may have
+/// their own.
 void read_rope(const JsonPart& config, LlamaConfig& result);
 /// The value of "rope_scaling".
 Json rope_scaling_keys(const RopeScaling& scaling);

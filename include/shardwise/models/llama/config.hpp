@@ -12,8 +12,8 @@
 
 namespace shardwise {
 
-/// The sizes of multi-head latent attention (DeepSeek). Of `head_dim` numbers of a query or key, the last `rope_dim` get
-/// rotary embeddings; those of a token's keys are the same in all heads.
+/// The sizes of multi-head latent attention (DeepSeek). Of `head_dim` numbers of a query or key, the last `rope_dim`
+/// get rotary embeddings; those of a token's keys are the same in all heads.
 struct LatentSizes {
   Index q_rank = 0;     ///< q_lora_rank: numbers of a query's latent; 0: queries are projected from features
   Index kv_rank = 512;  ///< kv_lora_rank: of the latent of keys and values
@@ -60,7 +60,8 @@ struct LlamaConfig {
   // Of models with experts.
   /// num_experts, moe_intermediate_size, num_experts_per_tok, …: layers have experts instead of an MLP
   std::optional<MixtureOptions> experts{};
-  Index dense_layers = 0;  ///< first_k_dense_replace: so many first layers have an MLP all the same
+  Index dense_layers =
+      0;               ///< first_k_dense_replace: the number of leading layers that have an MLP all the same
   double balance = 0;  ///< router_aux_loss_coef: factor of a `balance_loss` that is k for evenly used experts
   /// Of a step: a loss is the mean over them. It is not part of config.json.
   Index micro_batches = 1;
