@@ -19,7 +19,6 @@
 
 #include <sys/resource.h>
 
-#include <algorithm>
 #include <thread>
 
 #include <shardwise/checkpoint/load.hpp>

@@ -17,13 +17,11 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <array>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
-#include <mutex>
 #include <new>
 #include <type_traits>
 

@@ -6,7 +6,6 @@
 /// Reductions of numbers, by MPI's operations or by our own functions.
 
 #include <algorithm>
-#include <bit>
 
 #include <shardwise/base/finite.hpp>
 #include <shardwise/comm/reducible.hpp>

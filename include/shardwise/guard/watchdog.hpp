@@ -16,8 +16,6 @@
 /// A rank that reads or writes files makes progress, so ranks that wait for it keep waiting, unless a single system
 /// call (a flush, or a write of 16 MiB) takes longer than ten times the limit. Then the report names the file.
 
-#include <algorithm>
-#include <cmath>
 #include <list>
 
 #include <shardwise/comm/communicator.hpp>

@@ -10,9 +10,7 @@
 ///     x[i] = narrow<Eigen::bfloat16>(y);                // to nearest, ties to even
 
 #include <Eigen/Core>
-#include <bit>
 #include <cmath>
-#include <cstdint>
 #include <type_traits>
 #include <vector>
 

@@ -10,9 +10,6 @@
 /// The implementation is LAPACK if SHARDWISE_GEMM_BLAS is defined, else Eigen. OpenBLAS and MKL contain LAPACK; with
 /// another BLAS a program that uses them also links LAPACK. No function hangs on NaN or infinity.
 
-#include <limits>
-#include <vector>
-
 #include <shardwise/kernel/triangular.hpp>
 
 #if !defined(SHARDWISE_GEMM_BLAS)

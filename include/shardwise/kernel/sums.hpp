@@ -7,8 +7,6 @@
 ///
 ///     float m = max(n, x);  double s = sum_squares(n, x);  float xy = dot(n, x, y);
 
-#include <limits>
-
 #include <shardwise/base/bodies.hpp>
 #include <shardwise/kernel/fold.hpp>
 

@@ -15,8 +15,6 @@
 /// rank updates its own rows in the columns of the step. Then it gathers the square block on the diagonal, which every
 /// rank factorizes and keeps.
 
-#include <functional>
-
 #include <shardwise/kernel/factor.hpp>
 #include <shardwise/kernel/random.hpp>
 #include <shardwise/linalg/batch.hpp>

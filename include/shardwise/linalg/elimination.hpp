@@ -7,8 +7,6 @@
 /// rows of the first rank, as many of the second, …, then the next ones of the first. So all ranks work until the
 /// end. That is the balance of a block-cyclic layout, but no row moves: the order is cyclic, not the layout.
 
-#include <vector>
-
 #include <shardwise/tensor/transfer.hpp>
 
 namespace shardwise::detail {

@@ -8,8 +8,6 @@
 /// A step gathers the columns of one tile and chooses pivots among all rows that are left, on every rank alike. Rows
 /// stay on their ranks: a pivot row goes to all, and columns are taken in the order of elimination.
 
-#include <numeric>
-
 #include <shardwise/kernel/lu_panel.hpp>
 #include <shardwise/linalg/elimination.hpp>
 

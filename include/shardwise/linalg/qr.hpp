@@ -17,8 +17,6 @@
 /// - `automatic` takes `cholesky2`, and `tsqr` instead where that fails or the condition number is above 1e7 (float:
 ///   1e3). All ranks have the same r, so they decide alike. A dry run counts `cholesky2`.
 
-#include <optional>
-
 #include <shardwise/kernel/sums.hpp>
 #include <shardwise/linalg/cholesky.hpp>
 #include <shardwise/linalg/gram.hpp>

@@ -12,8 +12,6 @@
 /// MeshRanks<dp, tp> last = job.submesh_ranks<dp, tp>(job.at<pp>(1));   // that of any
 /// ```
 
-#include <array>
-
 #include <shardwise/base/text.hpp>
 #include <shardwise/layout/axis.hpp>
 #include <shardwise/layout/rank_grid.hpp>

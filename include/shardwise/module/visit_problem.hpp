@@ -5,9 +5,6 @@
 /// @file
 /// Checks whether the parameters of an argument can be visited and changed.
 
-#include <concepts>
-#include <tuple>
-
 #include <shardwise/module/parameter.hpp>
 
 namespace shardwise::detail {

@@ -11,9 +11,6 @@
 /// });
 /// ```
 
-#include <string>
-#include <vector>
-
 #include <shardwise/layout/layout_text.hpp>
 #include <shardwise/ops/apply.hpp>
 #include <shardwise/tensor/distribute.hpp>

@@ -13,7 +13,6 @@
 /// ```
 
 #include <optional>
-#include <vector>
 
 #include <shardwise/layout/axis.hpp>
 #include <shardwise/record/recorder.hpp>

@@ -11,8 +11,6 @@
 /// sends (its own part included). A message between two ranks counts where it is sent. Bytes that the rank sends to
 /// other hosts are also counted separately. With an `EventLog`, the recorder also logs events in order.
 
-#include <algorithm>
-
 #include <shardwise/base/hash.hpp>
 #include <shardwise/layout/rank_grid.hpp>
 #include <shardwise/record/event_log.hpp>

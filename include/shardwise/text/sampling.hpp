@@ -12,7 +12,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include <shardwise/base/finite.hpp>
 #include <shardwise/base/text.hpp>

@@ -5,8 +5,6 @@
 /// @file
 /// Special tokens from the files that accompany a tokenizer.json.
 
-#include <optional>
-
 #include <shardwise/io/json.hpp>
 
 namespace shardwise::detail {

@@ -10,8 +10,6 @@
 /// ```
 /// `check_operation` checks a single operation.
 
-#include <functional>
-
 #include <shardwise/train/loss_and_gradients.hpp>
 
 namespace shardwise {

@@ -12,7 +12,6 @@
 /// ```
 
 #include <deque>
-#include <functional>
 
 #include <shardwise/module/named_parameters.hpp>
 #include <shardwise/train/loss_and_gradients.hpp>

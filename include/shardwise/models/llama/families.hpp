@@ -5,9 +5,6 @@
 /// @file
 /// The families of models in Hugging Face's files that a `Llama` computes by options of its configuration.
 
-#include <stdexcept>
-#include <tuple>
-
 #include <shardwise/models/llama/config.hpp>
 
 namespace shardwise {
