@@ -9,7 +9,6 @@
 #include <atomic>
 #include <mutex>
 
-#include <shardwise/base/bodies.hpp>
 #include <shardwise/base/text.hpp>
 
 namespace shardwise::detail {

@@ -9,7 +9,6 @@
 
 #include <set>
 
-#include <shardwise/layout/block.hpp>
 #include <shardwise/weights/safetensors_header.hpp>
 
 namespace shardwise {

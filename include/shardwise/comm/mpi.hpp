@@ -16,7 +16,6 @@
 
 #include <ctime>
 
-#include <shardwise/base/bodies.hpp>
 #include <shardwise/base/text.hpp>
 
 namespace shardwise {

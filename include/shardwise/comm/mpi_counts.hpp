@@ -8,7 +8,6 @@
 #include <limits>
 #include <numeric>
 
-#include <shardwise/base/bodies.hpp>
 #include <shardwise/base/text.hpp>
 
 namespace shardwise::detail {

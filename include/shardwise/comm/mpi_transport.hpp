@@ -6,9 +6,7 @@
 /// The transport over MPI processes. Within one host data may go through shared memory; across hosts small data use
 /// MPI's collectives, large data rounds of messages.
 
-#include <shardwise/comm/mpi_counts.hpp>
 #include <shardwise/comm/node.hpp>
-#include <shardwise/comm/reduced_numbers.hpp>
 #include <shardwise/comm/request.hpp>
 #include <shardwise/comm/rounds.hpp>
 

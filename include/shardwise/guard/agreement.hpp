@@ -8,7 +8,6 @@
 #include <functional>
 #include <map>
 
-#include <shardwise/base/bodies.hpp>
 #include <shardwise/comm/communicator.hpp>
 
 namespace shardwise::detail {

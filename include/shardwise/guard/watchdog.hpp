@@ -20,7 +20,6 @@
 
 #include <shardwise/comm/communicator.hpp>
 #include <shardwise/comm/environment.hpp>
-#include <shardwise/comm/thread.hpp>
 
 namespace shardwise {
 

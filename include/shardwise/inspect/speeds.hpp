@@ -17,7 +17,6 @@
 
 #include <cmath>
 
-#include <shardwise/base/text.hpp>
 #include <shardwise/inspect/timeline.hpp>
 
 namespace shardwise {

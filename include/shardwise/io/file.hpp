@@ -25,8 +25,6 @@
 #include <system_error>
 
 #include <shardwise/base/activity.hpp>
-#include <shardwise/base/bodies.hpp>
-#include <shardwise/base/text.hpp>
 
 namespace shardwise {
 

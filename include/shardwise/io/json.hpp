@@ -19,7 +19,6 @@
 #include <nlohmann/json.hpp>
 #include <type_traits>
 
-#include <shardwise/base/bodies.hpp>
 #include <shardwise/io/file.hpp>
 
 namespace shardwise {

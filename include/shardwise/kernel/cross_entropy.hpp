@@ -14,7 +14,6 @@
 #include <numeric>
 #include <variant>
 
-#include <shardwise/base/bodies.hpp>
 #include <shardwise/kernel/softmax.hpp>
 
 namespace shardwise::kernel {

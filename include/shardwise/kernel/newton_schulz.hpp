@@ -13,7 +13,6 @@
 
 #include <array>
 
-#include <shardwise/base/bodies.hpp>
 #include <shardwise/kernel/gemm.hpp>
 
 namespace shardwise::kernel {

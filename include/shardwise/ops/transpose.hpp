@@ -11,7 +11,6 @@
 /// y = transpose<1, 2>(x);   // [batch, sequence, heads, dim] to [batch, heads, sequence, dim]
 /// ```
 
-#include <shardwise/kernel/permute.hpp>
 #include <shardwise/layout/diagnosis.hpp>
 #include <shardwise/ops/apply.hpp>
 

@@ -15,8 +15,6 @@
 
 #include <Eigen/Core>
 
-#include <shardwise/base/text.hpp>
-#include <shardwise/comm/data_type.hpp>
 #include <shardwise/layout/block.hpp>
 #include <shardwise/layout/diagnosis.hpp>
 #include <shardwise/layout/other_names.hpp>

@@ -21,8 +21,6 @@
 /// }
 /// ```
 
-#include <shardwise/base/bodies.hpp>
-#include <shardwise/kernel/sums.hpp>
 #include <shardwise/train/clip.hpp>
 
 namespace shardwise {

@@ -13,7 +13,6 @@
 
 #include <shardwise/layout/diagnosis.hpp>
 #include <shardwise/weights/parallel_write.hpp>
-#include <shardwise/weights/ranks.hpp>
 
 namespace shardwise {
 

@@ -5,7 +5,6 @@
 /// @file
 /// Those keys of a config.json that state the rotary embeddings and the sizes of latent attention.
 
-#include <shardwise/base/bodies.hpp>
 #include <shardwise/models/llama/expert_keys.hpp>
 
 namespace shardwise::detail {

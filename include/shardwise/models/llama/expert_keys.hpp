@@ -5,7 +5,6 @@
 /// @file
 /// The keys of a config.json that describe experts. Each family has its own names for them.
 
-#include <shardwise/base/bodies.hpp>
 #include <shardwise/io/json.hpp>
 #include <shardwise/models/llama/families.hpp>
 
