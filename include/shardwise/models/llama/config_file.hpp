@@ -11,7 +11,7 @@
 /// const LlamaTokens tokens = read_llama_tokens("llama/");
 /// ```
 
-#include <shardwise/models/llama/attention_keys.hpp>
+#include <shardwise/models/llama/config_keys.hpp>
 
 namespace shardwise {
 
@@ -69,28 +69,22 @@ namespace shardwise {
 namespace detail {
 
 SHARDWISE_INLINE void check_keys(const JsonPart& config, const HuggingFaceFamily& family) {
-  std::string read =
-      " attention_bias mlp_bias num_attention_heads partial_rotary_factor rms_norm_eps rope_theta "
-      "rope_scaling rope_parameters sliding_window layer_types ";
-  if (family.qwen()) read += "use_sliding_window ";
-  if (family.defaults.experts) {
-    read += "num_experts_per_tok norm_topk_prob moe_intermediate_size ";
-    read += family.mixtral()    ? "num_local_experts router_jitter_noise "
-            : family.deepseek() ? "n_routed_experts n_shared_experts moe_layer_freq routed_scaling_factor "
-                                : "num_experts mlp_only_layers ";
-  }
-  if (family.gemma()) {
-    read +=
-        "hidden_activation query_pre_attn_scalar attn_logit_softcapping final_logit_softcapping "
-        "rope_local_base_freq sliding_window_pattern ";
-  }
-  if (family.defaults.latent) read += "qk_nope_head_dim qk_rope_head_dim rope_interleave ";
+  std::set<std::string_view> known{"rope_theta",      "rope_scaling",
+                                   "rope_parameters", "partial_rotary_factor",
+                                   "sliding_window",  "layer_types"};
+  const auto add = [&](const char* name, const auto&...) { known.insert(name); };
+  each_key(family, family.defaults, add);
+  if (family.qwen()) add("use_sliding_window");
+  if (family.gemma()) add("sliding_window_pattern");
+  if (family.defaults.latent) each_latent_key(*family.defaults.latent, add), add("qk_nope_head_dim");
+  if (family.defaults.experts) each_expert_key(family, family.defaults, add);
+  if (family.deepseek()) add("n_shared_experts");
   config.for_each_member([&](const std::string& key, const JsonPart& part) {
     const auto has = [&](std::string_view word) { return key.find(word) != key.npos; };
     const double nothing = has("scal") || has("multiplier") ? 1 : 0;
     const bool harmless = part.json().empty() || part.json() == false || part.json() == nothing;
     if (harmless || key.starts_with('_') || key.starts_with("output_") || has("flash") ||
-        has("implementation") || read.find(" " + key + " ") != read.npos)
+        has("implementation") || known.contains(key))
       return;
     for (std::string_view words =
              "activation alibi attention attn bias clip compression drop expert layer_type logit moe "
@@ -168,38 +162,13 @@ SHARDWISE_INLINE LlamaConfig llama_config_of(const Json& json) {
     }
   }
   check_keys(config, *family);
-  // Gemma 3 does not use it.
-  if (family->defaults.attention_softcap == 0) config.must_be("attn_logit_softcapping", nullptr);
-  config.must_be("attention_bias", false);
-  config.must_be("mlp_bias", false);
   LlamaConfig result = family->defaults;
-  config.must_be(result.gelu ? "hidden_activation" : "hidden_act",
-                 result.gelu ? "gelu_pytorch_tanh" : "silu");
-  result.vocabulary = read_size(config, "vocab_size");
-  result.features = read_size(config, "hidden_size");
-  result.layers = read_size(config, "num_hidden_layers");
-  result.heads = read_size(config, "num_attention_heads");
-  if (result.kv_heads == 0 || json.contains("num_key_value_heads"))
-    result.kv_heads = result.heads;  // also if null
-  result.kv_heads = read_size(config, "num_key_value_heads", result.kv_heads);
-  result.head_dim = read_size(config, "head_dim", result.head_dim);
+  each_key(*family, result, key_reader(config));
+  if (result.kv_heads == 0) result.kv_heads = result.heads;
   if (result.latent) read_latent(config, result);
-  result.hidden = read_size(config, "intermediate_size");
-  result.context = read_size(config, "max_position_embeddings", result.context);
   read_window(config, *family, result);
   read_experts(config, *family, result);
-  result.epsilon = read_number(config, "rms_norm_eps", result.epsilon);
   read_rope(config, result);
-  result.tied = config.get<bool>("tie_word_embeddings", result.tied);
-  result.deviation = read_number(config, "initializer_range", result.deviation);
-  if (family->gemma()) {
-    result.query_scalar = read_number(config, "query_pre_attn_scalar", result.query_scalar);
-    const auto read_cap = [&](const char* key, double& cap) {
-      if (json.contains(key)) cap = read_number(config, key, 0);
-    };
-    read_cap("attn_logit_softcapping", result.attention_softcap);
-    read_cap("final_logit_softcapping", result.logit_softcap);
-  }
   return result.checked();
 }
 
@@ -233,37 +202,26 @@ SHARDWISE_INLINE LlamaTokens read_llama_tokens(const std::filesystem::path& fold
   return tokens;
 }
 
-SHARDWISE_INLINE std::string llama_config_text(const LlamaConfig& config, const std::string& type,
+SHARDWISE_INLINE std::string llama_config_text(const LlamaConfig& given, const std::string& type,
                                                const LlamaTokens& tokens) {
-  const HuggingFaceFamily& family = detail::family_of(config);
+  const HuggingFaceFamily& family = detail::family_of(given);
+  LlamaConfig config = given;
+  config.head_dim = given.head_size();
+  if (given.query_scalar == 0) config.query_scalar = static_cast<double>(config.head_dim);
   Json json = tokens.rest;
   if (json.contains("dtype")) json["dtype"] = type;
   json.update(Json{
       {"architectures", {family.architecture}},
       {"model_type", family.type},
-      {config.gelu ? "hidden_activation" : "hidden_act", config.gelu ? "gelu_pytorch_tanh" : "silu"},
-      {"vocab_size", config.vocabulary},
-      {"hidden_size", config.features},
-      {"num_hidden_layers", config.layers},
-      {"num_attention_heads", config.heads},
-      {"num_key_value_heads", config.kv_heads},
-      {"head_dim", config.head_size()},
-      {"intermediate_size", config.hidden},
-      {"max_position_embeddings", config.context},
-      {"rms_norm_eps", config.epsilon},
       {"rope_theta", config.theta},
       {"rope_scaling", config.scaling ? detail::rope_scaling_keys(*config.scaling) : Json()},
-      {"tie_word_embeddings", config.tied},
-      {"initializer_range", config.deviation},
-      {"attention_bias", false},
-      {"mlp_bias", false},
       {"torch_dtype", type},
       {"bos_token_id", nullptr},
       {"eos_token_id", nullptr},
   });
+  detail::each_key(family, config, detail::key_writer(json));
   if (config.latent) detail::write_latent(config, json);
-  json.erase("rope_parameters");                      // the older form of the keys that follow
-  if (config.qkv_bias) json.erase("attention_bias");  // it is another one
+  json.erase("rope_parameters");  // rope_theta and rope_scaling are its older form
   if (family.qwen()) {
     json["use_sliding_window"] = config.window.has_value();
     if (config.window) json["max_window_layers"] = 0;
@@ -271,18 +229,12 @@ SHARDWISE_INLINE std::string llama_config_text(const LlamaConfig& config, const 
   if (config.window || !family.qwen()) json["sliding_window"] = config.window ? Json(*config.window) : Json();
   json.erase("layer_types");
   if (family.gemma()) {
-    const auto number = [](double value) { return value > 0 ? Json(value) : Json(); };
-    json["query_pre_attn_scalar"] =
-        config.query_scalar > 0 ? config.query_scalar : static_cast<double>(config.head_size());
-    json["attn_logit_softcapping"] = number(config.attention_softcap);
-    json["final_logit_softcapping"] = number(config.logit_softcap);
     for (Index i = 0; i < config.layers; ++i) {
       json["layer_types"].push_back(config.of_layer(i).window ? "sliding_attention" : "full_attention");
     }
   }
   detail::write_experts(json, family, config);
   if (config.window_theta) {
-    json["rope_local_base_freq"] = *config.window_theta;
     json.erase("sliding_window_pattern");
     if (config.full_every > 0) json["sliding_window_pattern"] = config.full_every;
   }
