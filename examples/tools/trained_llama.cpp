@@ -34,8 +34,7 @@ class TrainedLlama final : public TrainedModel {
         optimizer_({.rate = settings.rate,
                     .weight_decay = settings.weight_decay,
                     .scale = sw::MuonScale::as_adamw,
-                    .state = job.state,
-                    .seed = settings.seed},
+                    .state = job.state},
                    options_.reduction) {
     if (job.local_steps > 0) {
       const double momentum = job.outer_momentum;
@@ -50,8 +49,7 @@ class TrainedLlama final : public TrainedModel {
                           .beta2 = settings.betas[1],
                           .epsilon = settings.epsilon,
                           .weight_decay = settings.weight_decay,
-                          .state = job.state,
-                          .seed = settings.seed};
+                          .state = job.state};
     if (!job.muon) optimizer_.settings().adamw = adamw;
     if (job.lora_rank > 0) return;  // adapters only have matrices
     if (job.muon) {

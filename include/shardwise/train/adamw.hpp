@@ -20,7 +20,6 @@ struct AdamWUpdate {
   bool master_weights = true;            ///< keep a float copy of bfloat16 parameters, and update that
   bool may_be_unused = false;            ///< the first step accepts parameters without a gradient
   StateType state = StateType::compute;  ///< of both moments; bf16: half the bytes, stochastically rounded
-  std::uint64_t seed = 0;                ///< of this rounding
 
   /// Returns the settings. Throws `std::invalid_argument` unless rate, epsilon and weight_decay are at least 0, and
   /// the betas in [0, 1).
@@ -37,7 +36,6 @@ struct AdamWUpdate {
     f("rate", rate), f("beta1", beta1), f("beta2", beta2), f("epsilon", epsilon);
     f("weight_decay", weight_decay), f("master_weights", master_weights);
     f("may_be_unused", may_be_unused), f("state", static_cast<double>(state));
-    f("seed", static_cast<double>(seed));
   }
   constexpr int flops() const { return 14; }
   constexpr int state_blocks() const { return 2; }

@@ -49,7 +49,6 @@ struct MuonUpdate {
   bool master_weights = true;            ///< keep a float copy of bfloat16 parameters, and update that
   bool may_be_unused = false;            ///< the first step accepts parameters without a gradient
   StateType state = StateType::compute;  ///< also with `adamw`; bf16: half the bytes, stochastically rounded
-  std::uint64_t seed = 0;                ///< of this rounding
 
   /// Returns the settings. Throws `std::invalid_argument` unless rate and weight_decay are at least 0, the momentum
   /// is in [0, 1), and epsilon in (0, 1].
@@ -72,7 +71,7 @@ struct MuonUpdate {
     f("epsilon", epsilon), f("steps", steps.count), f("scale", static_cast<double>(scale));
     f("row_dimensions", row_dimensions), f("by_gram", by_gram), f("adamw", adamw.has_value());
     f("master_weights", master_weights), f("may_be_unused", may_be_unused);
-    f("state", static_cast<double>(state)), f("seed", static_cast<double>(seed));
+    f("state", static_cast<double>(state));
     for (const auto& [a, b, c] : steps.steps) f("steps.a", a), f("steps.b", b), f("steps.c", c);
     if (adamw) adamw->each_setting(f);
   }
@@ -219,7 +218,6 @@ inline auto with_adamw(const AdamWUpdate& settings = {}) {
     update.master_weights = settings.master_weights;
     update.may_be_unused = settings.may_be_unused;
     update.state = settings.state;
-    update.seed = settings.seed;
   };
 }
 

@@ -61,7 +61,7 @@ constexpr void make_zeros(Buffer& block, DataType type, const MeshView& mesh, In
 /// group. Parameters in `bfloat16` have a master copy in `float`, unless `Update::master_weights` says no: it is what
 /// is updated, and the parameter is rounded from it. New values that other code has written, such as
 /// `load_weights`, are taken over. `Update::state` is the type of its blocks of state; random bits by which these are
-/// rounded depend on `Update::seed`, the parameter's name and number of steps, and the global index of the element,
+/// rounded depend on the parameter's name and number of steps, and the global index of the element,
 /// so results are the same on every mesh.
 template <class Update>
 class Optimizer {
@@ -348,8 +348,7 @@ class Optimizer {
 
   /// Of the random bits by which the state is rounded in this step.
   constexpr std::uint64_t seed_of(const OwnedState& owned) const {
-    return derived_seed(update_of(owned).seed ^ owned.number, "") +
-           static_cast<std::uint64_t>(owned.state.steps);
+    return owned.number + static_cast<std::uint64_t>(owned.state.steps);
   }
   /// Updates the part of a parameter that matches the gradient.
   constexpr void update(OwnedState& owned, const detail::AnyTensor& parameter, const Buffer& gradient) const {

@@ -26,7 +26,6 @@ struct SgdUpdate {
   bool master_weights = true;            ///< keep a float copy of bfloat16 parameters, and update that
   bool may_be_unused = false;            ///< the first step accepts parameters without a gradient
   StateType state = StateType::compute;  ///< of the velocity; bf16: half the bytes, stochastically rounded
-  std::uint64_t seed = 0;                ///< of this rounding
 
   /// Returns the settings. Throws `std::invalid_argument` unless the numbers are at least 0, and the momentum above
   /// 0 if `nesterov`.
@@ -42,7 +41,6 @@ struct SgdUpdate {
     f("rate", rate), f("momentum", momentum), f("weight_decay", weight_decay);
     f("nesterov", nesterov), f("master_weights", master_weights);
     f("may_be_unused", may_be_unused), f("state", static_cast<double>(state));
-    f("seed", static_cast<double>(seed));
   }
   constexpr int flops() const {
     return 2 + (momentum != 0 ? 2 : 0) + (weight_decay != 0 ? 2 : 0) + (nesterov ? 2 : 0);
