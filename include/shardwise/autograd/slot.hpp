@@ -231,15 +231,13 @@ constexpr cotangent_of<X> gradient_of(const typename X::MeshOf& mesh, const Shap
 
 }  // namespace detail
 
-}  // namespace shardwise
-
 #ifdef SHARDWISE_BODIES
-namespace shardwise {
 
 SHARDWISE_INLINE void GradientSlot::add_once(Buffer more, const detail::ElementSum& elements,
                                              Recorder* recorder) {
   add_here(std::move(more), elements, recorder);
 }
 
-}  // namespace shardwise
 #endif
+
+}  // namespace shardwise

@@ -82,10 +82,7 @@ struct FileWork : Activity {
   FileWork(const char* what, std::string_view path) : Activity(files_board, what, 0, path, false) {}
 };
 
-}  // namespace shardwise::detail
-
 #ifdef SHARDWISE_BODIES
-namespace shardwise::detail {
 
 SHARDWISE_INLINE void Activity::begin(const char* what, Index bytes, std::string_view object, bool call) {
   what_ = what, bytes_ = bytes, object_ = object;
@@ -115,5 +112,6 @@ SHARDWISE_INLINE ActivityBoard::Entry ActivityBoard::look(double now) {
   return entry;
 }
 
-}  // namespace shardwise::detail
 #endif
+
+}  // namespace shardwise::detail

@@ -99,10 +99,7 @@ template <class Error = std::invalid_argument>
   throw Error(text(parts));
 }
 
-}  // namespace shardwise::detail
-
 #ifdef SHARDWISE_BODIES
-namespace shardwise::detail {
 
 SHARDWISE_INLINE std::string text(std::initializer_list<TextPart> parts) {
   std::string all;
@@ -130,5 +127,6 @@ SHARDWISE_INLINE std::string position(std::span<const Index> size, Index offset,
   return "[" + at + "]";
 }
 
-}  // namespace shardwise::detail
 #endif
+
+}  // namespace shardwise::detail

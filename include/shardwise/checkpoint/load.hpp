@@ -177,10 +177,7 @@ inline CheckpointMatch matched(const CheckpointManifest& manifest, const Checkpo
 LoadedCheckpoint load_checkpoint(const std::filesystem::path& folder, const CheckpointContents& contents,
                                  const LoadCheckpointOptions& options = {});
 
-}  // namespace shardwise
-
 #ifdef SHARDWISE_BODIES
-namespace shardwise {
 
 SHARDWISE_INLINE LoadedCheckpoint load_checkpoint(const std::filesystem::path& folder,
                                                   const CheckpointContents& contents,
@@ -217,5 +214,6 @@ SHARDWISE_INLINE LoadedCheckpoint load_checkpoint(const std::filesystem::path& f
   return {std::move(match.missing), std::move(match.surplus), std::move(manifest.notes), reader.bytes_read()};
 }
 
-}  // namespace shardwise
 #endif
+
+}  // namespace shardwise

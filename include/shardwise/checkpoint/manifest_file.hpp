@@ -134,10 +134,7 @@ inline void check_one_checkpoint(const Path& folder) {
 /// damaged, or a file that it lists is not there in its size: then also which tensor is not whole.
 CheckpointManifest read_manifest(const std::filesystem::path& folder);
 
-}  // namespace shardwise
-
 #ifdef SHARDWISE_BODIES
-namespace shardwise {
 
 SHARDWISE_INLINE CheckpointManifest read_manifest(const std::filesystem::path& folder) {
   const detail::Path path = folder / manifest_name;
@@ -160,5 +157,6 @@ SHARDWISE_INLINE CheckpointManifest read_manifest(const std::filesystem::path& f
   return manifest;
 }
 
-}  // namespace shardwise
 #endif
+
+}  // namespace shardwise

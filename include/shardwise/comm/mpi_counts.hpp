@@ -33,10 +33,7 @@ inline bool uniform(std::span<const Index> counts, std::span<const Index> offset
   return true;
 }
 
-}  // namespace shardwise::detail
-
 #ifdef SHARDWISE_BODIES
-namespace shardwise::detail {
 
 SHARDWISE_INLINE int mpi_count(Index count, const char* function) {
   if (count < 0) fail({function, ": the count ", count, " is negative"});
@@ -52,5 +49,6 @@ SHARDWISE_INLINE std::vector<Index> offsets_of(std::span<const Index> counts) {
   return offsets;
 }
 
-}  // namespace shardwise::detail
 #endif
+
+}  // namespace shardwise::detail

@@ -63,10 +63,7 @@ void together(const Communicator& ranks, std::string_view task, F work) {
   problems.throw_together(ranks, task);
 }
 
-}  // namespace shardwise::detail
-
 #ifdef SHARDWISE_BODIES
-namespace shardwise::detail {
 
 SHARDWISE_INLINE void Problems::throw_together(const Communicator& ranks, std::string_view task) const {
   const Index mine[]{static_cast<Index>(list_.size())};
@@ -98,5 +95,6 @@ SHARDWISE_INLINE void Problems::throw_together(const Communicator& ranks, std::s
   throw std::runtime_error(message);
 }
 
-}  // namespace shardwise::detail
 #endif
+
+}  // namespace shardwise::detail

@@ -32,10 +32,7 @@ std::string bytes_text(std::int64_t bytes);
 /// "3.14 TFLOP", "512 FLOP".
 std::string flops_text(std::int64_t flops);
 
-}  // namespace shardwise
-
 #ifdef SHARDWISE_BODIES
-namespace shardwise {
 
 namespace detail {
 
@@ -57,5 +54,6 @@ SHARDWISE_INLINE std::string flops_text(std::int64_t flops) {
                              {"FLOP", "kFLOP", "MFLOP", "GFLOP", "TFLOP", "PFLOP", "EFLOP"});
 }
 
-}  // namespace shardwise
 #endif
+
+}  // namespace shardwise

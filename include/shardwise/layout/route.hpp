@@ -208,12 +208,7 @@ namespace detail {
 /// `route` with a cache.
 const Route& cached_route(const Layout& from, const Layout& to, int rank, const MeshSizes& sizes);
 
-}  // namespace detail
-
-}  // namespace shardwise
-
 #ifdef SHARDWISE_BODIES
-namespace shardwise::detail {
 
 SHARDWISE_INLINE const Route& cached_route(const Layout& from, const Layout& to, int rank,
                                            const MeshSizes& sizes) {
@@ -233,5 +228,8 @@ SHARDWISE_INLINE const Route& cached_route(const Layout& from, const Layout& to,
   return known.route;
 }
 
-}  // namespace shardwise::detail
 #endif
+
+}  // namespace detail
+
+}  // namespace shardwise

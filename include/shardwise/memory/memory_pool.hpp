@@ -137,10 +137,7 @@ inline MemoryPool& memory_pool() {
   return pool;
 }
 
-}  // namespace shardwise
-
 #ifdef SHARDWISE_BODIES
-namespace shardwise {
 
 SHARDWISE_INLINE void* MemoryPool::allocate(Index bytes) {
   const std::size_t size = positive(bytes);
@@ -166,5 +163,6 @@ SHARDWISE_INLINE void MemoryPool::deallocate(void* block, Index bytes) noexcept 
   }
 }
 
-}  // namespace shardwise
 #endif
+
+}  // namespace shardwise

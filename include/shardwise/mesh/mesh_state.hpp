@@ -174,12 +174,7 @@ constexpr void count_work(const auto& mesh, std::int64_t flops, std::int64_t mov
   if (Recorder* recorder = mesh.recorder()) recorder->compute(flops, moved, operation);
 }
 
-}  // namespace detail
-
-}  // namespace shardwise
-
 #ifdef SHARDWISE_BODIES
-namespace shardwise::detail {
 
 SHARDWISE_INLINE Recorder* take_recorder() {
   if (idle_recorders().empty()) return new Recorder;
@@ -222,5 +217,8 @@ SHARDWISE_INLINE Communicator MeshState::among(const std::vector<int>& ranks) co
   return found ? communicator(*found) : real->all.subgroup(ranks);
 }
 
-}  // namespace shardwise::detail
 #endif
+
+}  // namespace detail
+
+}  // namespace shardwise

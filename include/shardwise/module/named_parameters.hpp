@@ -64,10 +64,7 @@ std::vector<NamedParameter> named_parameters(M& module) {
 template <class M, IllFormed Why = detail::visit_problem<M>>
 Why named_parameters(M&);  // see Why
 
-}  // namespace shardwise
-
 #ifdef SHARDWISE_BODIES
-namespace shardwise {
 
 SHARDWISE_INLINE std::vector<Index> AnyParameter::local_shape() const {
   const detail::AnyBox box = cell_->stored.box();
@@ -96,5 +93,6 @@ SHARDWISE_INLINE std::vector<NamedParameter> detail::without_types(
   return all;
 }
 
-}  // namespace shardwise
 #endif
+
+}  // namespace shardwise

@@ -231,15 +231,13 @@ class GatheredAgain final : public Recipe {
   unsigned changes_;
 };
 
-}  // namespace detail
-
-}  // namespace shardwise
-
 #ifdef SHARDWISE_BODIES
-namespace shardwise::detail {
 
 SHARDWISE_INLINE void ParameterState::gather_once() { gather_here(); }
 SHARDWISE_INLINE void ParameterState::await_once() { await_here(); }
 
-}  // namespace shardwise::detail
 #endif
+
+}  // namespace detail
+
+}  // namespace shardwise

@@ -65,10 +65,7 @@ SHARDWISE_COMPILE(words_of<LossOfRows>)
 /// Throws if the loss is a wrong target. `rows`: the extents of the targets.
 void check_targets(const LossOfRows& loss, std::span<const Index> rows, Index classes);
 
-}  // namespace shardwise::detail
-
 #ifdef SHARDWISE_BODIES
-namespace shardwise::detail {
 
 SHARDWISE_INLINE void check_targets(const LossOfRows& loss, std::span<const Index> rows, Index classes) {
   if (loss.counted >= 0) return;
@@ -77,5 +74,6 @@ SHARDWISE_INLINE void check_targets(const LossOfRows& loss, std::span<const Inde
                            position(rows, at), " is not one of the ", classes, " classes"});
 }
 
-}  // namespace shardwise::detail
 #endif
+
+}  // namespace shardwise::detail

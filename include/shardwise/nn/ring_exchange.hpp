@@ -197,10 +197,7 @@ constexpr Buffer swap_halves(RingMessages& messages, int mirror, const Buffer& f
   return to;
 }
 
-}  // namespace shardwise::detail
-
 #ifdef SHARDWISE_BODIES
-namespace shardwise::detail {
 
 SHARDWISE_INLINE void RingMessages::put(const Message& message) {
   if (!in_flight_) in_flight_ = make_pooled<MessagesInFlight>();
@@ -220,5 +217,6 @@ SHARDWISE_INLINE void RingMessages::wait() {
 
 SHARDWISE_INLINE void RingMessages::land() { destroy_pooled(std::exchange(in_flight_, nullptr)); }
 
-}  // namespace shardwise::detail
 #endif
+
+}  // namespace shardwise::detail

@@ -37,10 +37,7 @@ class NamesOfParts {
   std::string lines_;
 };
 
-}  // namespace shardwise::detail
-
 #ifdef SHARDWISE_BODIES
-namespace shardwise::detail {
 
 SHARDWISE_INLINE void NamesOfParts::check(const Communicator& ranks) const {
   struct Place {
@@ -72,5 +69,6 @@ SHARDWISE_INLINE void NamesOfParts::check(const Communicator& ranks) const {
         "; the first and the last part give what both visit by the same name, or both null"});
 }
 
-}  // namespace shardwise::detail
 #endif
+
+}  // namespace shardwise::detail

@@ -43,10 +43,7 @@ PipelineSchedule pipeline_schedule(
     std::string_view name, int ranks, int chunks, int micro_batches,
     const std::function<Costs(const std::vector<int>& rank_of_stage)>& costs_of = nullptr, int in_flight = 0);
 
-}  // namespace shardwise
-
 #ifdef SHARDWISE_BODIES
-namespace shardwise {
 
 SHARDWISE_INLINE PipelineSchedule pipeline_schedule(
     std::string_view name, int ranks, int chunks, int micro_batches,
@@ -68,5 +65,6 @@ SHARDWISE_INLINE PipelineSchedule pipeline_schedule(
   detail::fail({"there is no pipeline schedule \"", name, "\"; expected one of ", names});
 }
 
-}  // namespace shardwise
 #endif
+
+}  // namespace shardwise

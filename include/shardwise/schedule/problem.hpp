@@ -86,10 +86,7 @@ inline std::string text_of(const ScheduleAction& place) {
 /// "rank 1, action 7 (1F3): its input, stage 0's forward of micro-batch 3, is never received"; empty without a problem.
 std::string text_of(const ScheduleProblem& problem);
 
-}  // namespace shardwise
-
 #ifdef SHARDWISE_BODIES
-namespace shardwise {
 
 SHARDWISE_INLINE std::string text_of(const ScheduleProblem& problem) {
   using detail::text;
@@ -164,5 +161,6 @@ SHARDWISE_INLINE std::string text_of(const ScheduleProblem& problem) {
   return words;
 }
 
-}  // namespace shardwise
 #endif
+
+}  // namespace shardwise

@@ -238,10 +238,7 @@ class Exchange {
   std::int64_t event_ = 0;  // number in the recorder's log
 };
 
-}  // namespace shardwise::detail
-
 #ifdef SHARDWISE_BODIES
-namespace shardwise::detail {
 
 SHARDWISE_INLINE std::vector<Index> Exchange::counts(bool outgoing) const {
   std::vector<Index> all;
@@ -287,5 +284,6 @@ SHARDWISE_INLINE void Exchange::communicate(bool background) {
   }
 }
 
-}  // namespace shardwise::detail
 #endif
+
+}  // namespace shardwise::detail

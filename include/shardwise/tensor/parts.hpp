@@ -115,10 +115,7 @@ void convert_part(const AnyBox& part, DataType source_type, const void* source, 
   return place;
 }
 
-}  // namespace shardwise::detail
-
 #ifdef SHARDWISE_BODIES
-namespace shardwise::detail {
 
 SHARDWISE_INLINE void copy_part(Index element, const AnyBox& part, const void* source, const AnyBox& from,
                                 void* target, const AnyBox& to) {
@@ -159,5 +156,6 @@ SHARDWISE_INLINE void convert_part(const AnyBox& part, DataType source_type, con
   });
 }
 
-}  // namespace shardwise::detail
 #endif
+
+}  // namespace shardwise::detail

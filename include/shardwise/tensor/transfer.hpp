@@ -122,10 +122,7 @@ constexpr Shared<AnyInFlight> last_step(AnyTensor x, const Layout& to, DataType 
   return begin_once(std::move(x), to, travels);
 }
 
-}  // namespace shardwise::detail
-
 #ifdef SHARDWISE_BODIES
-namespace shardwise::detail {
 
 SHARDWISE_INLINE AnyTensor redistribute_once(AnyTensor x, const Layout& to, DataType travels) {
   return redistribute_here(std::move(x), to, travels);
@@ -134,5 +131,6 @@ SHARDWISE_INLINE Shared<AnyInFlight> begin_once(AnyTensor x, const Layout& to, D
   return begin_here(std::move(x), to, travels);
 }
 
-}  // namespace shardwise::detail
 #endif
+
+}  // namespace shardwise::detail

@@ -262,10 +262,7 @@ constexpr void clear_gradients(Module& module) {
   }
 }
 
-}  // namespace shardwise
-
 #ifdef SHARDWISE_BODIES
-namespace shardwise {
 
 SHARDWISE_INLINE void GradientReducer::reduce_once(detail::ParameterState& cell) { reduce_here(cell); }
 SHARDWISE_INLINE void GradientReducer::finish_once() { finish_here(); }
@@ -282,5 +279,6 @@ SHARDWISE_INLINE void backward_and_reduce_once(Tape& tape, const BackwardPass& p
 
 }  // namespace detail
 
-}  // namespace shardwise
 #endif
+
+}  // namespace shardwise

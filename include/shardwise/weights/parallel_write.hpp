@@ -269,10 +269,7 @@ Index write_together(const Communicator& ranks, std::string_view task, const Pat
   return plan_and_write(ranks, task, path, options, tensors, config, writers);
 }
 
-}  // namespace shardwise::detail
-
 #ifdef SHARDWISE_BODIES
-namespace shardwise::detail {
 
 SHARDWISE_INLINE Index plan_and_write(const Communicator& ranks, std::string_view task, const Path& path,
                                       const SaveOptions& options, std::vector<WrittenTensor>& tensors,
@@ -294,5 +291,6 @@ SHARDWISE_INLINE Index plan_and_write(const Communicator& ranks, std::string_vie
   return ParallelWrite(work, std::move(plan), tensors).run();
 }
 
-}  // namespace shardwise::detail
 #endif
+
+}  // namespace shardwise::detail

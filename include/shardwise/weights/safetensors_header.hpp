@@ -144,13 +144,7 @@ SafetensorsHeader read_safetensors_header(std::string_view bytes);
 /// offsets, which count from the beginning of the file.
 std::string make_safetensors_header(SafetensorsHeader& header, const std::string& path);
 
-}  // namespace detail
-
-}  // namespace shardwise
-
 #ifdef SHARDWISE_BODIES
-namespace shardwise {
-namespace detail {
 
 SHARDWISE_INLINE SafetensorsHeader read_safetensors_header(std::string_view bytes) {
   if (bytes.size() < length_bytes) {
@@ -211,6 +205,8 @@ SHARDWISE_INLINE std::string make_safetensors_header(SafetensorsHeader& header, 
   return json;
 }
 
-}  // namespace detail
-}  // namespace shardwise
 #endif
+
+}  // namespace detail
+
+}  // namespace shardwise

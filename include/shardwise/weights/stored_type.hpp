@@ -151,13 +151,7 @@ void convert(StoredType from, const void* source, StoredType to, void* target, I
 std::string_view converted_elements(StoredType from, const char* data, StoredType to, Index count,
                                     std::vector<char>& buffer);
 
-}  // namespace detail
-
-}  // namespace shardwise
-
 #ifdef SHARDWISE_BODIES
-namespace shardwise {
-namespace detail {
 
 SHARDWISE_INLINE void convert(StoredType from, const void* source, StoredType to, void* target, Index count) {
   if (count == 0) return;
@@ -182,6 +176,8 @@ SHARDWISE_INLINE std::string_view converted_elements(StoredType from, const char
   return {buffer.data(), bytes};
 }
 
-}  // namespace detail
-}  // namespace shardwise
 #endif
+
+}  // namespace detail
+
+}  // namespace shardwise

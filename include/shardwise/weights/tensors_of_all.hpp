@@ -29,10 +29,7 @@ inline bool is_first_rank(const MeshView& mesh) { return mesh.rank_in_job() == m
 std::vector<TensorOfAll> tensors_of_all(const Communicator& ranks, std::string_view task,
                                         const std::vector<TensorOfAll>& mine);
 
-}  // namespace shardwise::detail
-
 #ifdef SHARDWISE_BODIES
-namespace shardwise::detail {
 
 SHARDWISE_INLINE std::vector<TensorOfAll> tensors_of_all(const Communicator& ranks, std::string_view task,
                                                          const std::vector<TensorOfAll>& mine) {
@@ -65,5 +62,6 @@ SHARDWISE_INLINE std::vector<TensorOfAll> tensors_of_all(const Communicator& ran
   return all;
 }
 
-}  // namespace shardwise::detail
 #endif
+
+}  // namespace shardwise::detail

@@ -142,10 +142,7 @@ void read_latent(const JsonPart& config, LlamaConfig& result);
 /// The reverse, for a configuration that has them.
 void write_latent(const LlamaConfig& config, Json& json);
 
-}  // namespace shardwise::detail
-
 #ifdef SHARDWISE_BODIES
-namespace shardwise::detail {
 
 struct Rope {
   std::optional<double> theta;
@@ -265,5 +262,6 @@ SHARDWISE_INLINE void write_experts(Json& json, const HuggingFaceFamily& family,
   if (config.balance > 0 || !family.deepseek()) json["output_router_logits"] = config.balance > 0;
 }
 
-}  // namespace shardwise::detail
 #endif
+
+}  // namespace shardwise::detail
