@@ -48,6 +48,14 @@ inline std::vector<int, PoolAllocator<int>> mpi_counts(std::span<const Index> co
   return ints;
 }
 
+/// Whether every rank has the same count and the blocks are contiguous.
+inline bool uniform(Numbers counts, Numbers offsets) {
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    if (counts[i] != counts[0] || offsets[i] != static_cast<Index>(i) * counts[0]) return false;
+  }
+  return true;
+}
+
 class MpiTransport final : public Transport {
  public:
   /// Takes ownership of a communicator. Collective over it. `groups`: a copy of it or of a communicator that

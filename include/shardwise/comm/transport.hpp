@@ -6,7 +6,9 @@
 /// The interface between this library and the means of communication: MPI or a simulation. A collective arrives as
 /// a value that describes it, so generic code (a check, a watchdog) can handle all of them.
 
-#include <shardwise/comm/mpi_counts.hpp>
+#include <limits>
+#include <numeric>
+
 #include <shardwise/comm/progress.hpp>
 #include <shardwise/comm/reducible.hpp>
 #include <shardwise/layout/hosts.hpp>
@@ -15,6 +17,22 @@
 namespace shardwise::detail {
 
 using Numbers = std::span<const Index>;
+
+inline Index sum_of(Numbers counts) { return std::reduce(counts.begin(), counts.end()); }
+inline std::vector<Index> offsets_of(Numbers counts) {
+  std::vector<Index> offsets(counts.size());
+  std::exclusive_scan(counts.begin(), counts.end(), offsets.begin(), Index{0});
+  return offsets;
+}
+/// The count as MPI takes it. Throws `std::length_error` if it does not fit an `int`, `std::invalid_argument` if it is
+/// negative.
+inline int mpi_count(Index count, const char* function) {
+  if (count < 0) fail({function, ": the count ", count, " is negative"});
+  if (count > std::numeric_limits<int>::max())
+    fail<std::length_error>(
+        {function, ": ", count, " elements are more than MPI moves in one call (2147483647)"});
+  return static_cast<int>(count);
+}
 
 /// A collective as called by a rank. Counts and offsets are in elements, one per rank.
 struct Call {

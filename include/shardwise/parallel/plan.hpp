@@ -27,12 +27,17 @@
 /// exactly once; anything else is a compile error that states the name: `plan_problem`.
 
 #include <shardwise/layout/diagnosis.hpp>
-#include <shardwise/parallel/module_name.hpp>
 #include <shardwise/parallel/prepare_module.hpp>
 #include <shardwise/parallel/style.hpp>
 #include <shardwise/parallel/zero.hpp>
 
 namespace shardwise {
+
+/// The name of a module for plans, with dots between its parts and `*` for the elements of a list.
+struct ModuleName {
+  std::string_view name;
+  ModuleKind kind;
+};
 
 template <FixedString Name, class Style>
 struct Use {
@@ -41,7 +46,31 @@ struct Use {
 };
 
 namespace detail {
+
 inline constexpr std::size_t no_entry = static_cast<std::size_t>(-1);
+
+/// Whether an entry's name matches this module. A `*` matches any characters within one part.
+constexpr bool names_module(std::string_view entry, std::string_view module) {
+  const char *const entries = entry.data(), *const letters = module.data();  // g++ compiles these much faster
+  const std::size_t size = module.size(), none = entry.size();
+  std::size_t e = 0, m = 0;
+  std::size_t star = none, rest = 0;  // the last `*` of this part, and where the text after it may begin
+  while (m < size || e < none) {
+    const char wanted = e < none ? entries[e] : '\0', letter = m < size ? letters[m] : '\0';
+    if (wanted == '*') {
+      star = e++, rest = m;
+    } else if (wanted == letter) {
+      if (letter == '.') star = none;
+      ++e, ++m;
+    } else if (star < none && rest < size && letters[rest] != '.') {
+      e = star + 1, m = ++rest;
+    } else {
+      return false;
+    }
+  }
+  return true;
+}
+
 }  // namespace detail
 
 /// The style of a module that a plan does not name: an error where a module with parameters of its own is
