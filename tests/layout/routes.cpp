@@ -11,7 +11,7 @@
 #include <string>
 #include <utility>
 
-#include <shardwise/layout/layout_text.hpp>
+#include <shardwise/layout/layout.hpp>
 
 #include "../static/examine.hpp"
 

@@ -8,7 +8,7 @@
 
 #include <doctest/doctest.h>
 #include <shardwise/comm/reduced_numbers.hpp>
-#include <shardwise/layout/layout_text.hpp>
+#include <shardwise/layout/layout.hpp>
 #include <shardwise/mesh/mesh.hpp>
 #include <shardwise/tensor/transfer.hpp>
 

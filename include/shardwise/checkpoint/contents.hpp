@@ -7,7 +7,6 @@
 /// and loaded (see save.hpp).
 
 #include <shardwise/checkpoint/manifest.hpp>
-#include <shardwise/layout/layout_text.hpp>
 #include <shardwise/weights/ranks.hpp>
 #include <shardwise/weights/tensors_of_all.hpp>
 

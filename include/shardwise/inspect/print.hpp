@@ -17,7 +17,6 @@
 
 #include <ostream>
 
-#include <shardwise/layout/layout_text.hpp>
 #include <shardwise/mesh/mesh.hpp>
 #include <shardwise/module/module.hpp>
 #include <shardwise/module/parameters.hpp>

@@ -10,8 +10,6 @@
 /// struct replica { static constexpr const char* name = "replica"; static constexpr bool data = true; };
 /// ```
 
-#include <string>
-
 #include <shardwise/layout/layout.hpp>
 
 namespace shardwise {

@@ -7,6 +7,7 @@
 /// the outer one: it cuts the dimension first, and the right one cuts each of its blocks again.
 
 #include <initializer_list>
+#include <string>
 
 #include <shardwise/base/index.hpp>
 #include <shardwise/layout/placement.hpp>
@@ -187,5 +188,22 @@ constexpr MeshSizes group_member(const MeshSizes& sizes, MeshSizes coordinates, 
   }
   return coordinates;
 }
+
+namespace detail {
+
+inline std::string text_of(Placement p) {
+  if (p.is_shard()) return "Shard<" + std::to_string(p.dim()) + ">";
+  if (p.is_full()) return p == reduced ? "Reduced" : "Replicate";
+  return p == partial_sum ? "Partial<Sum>" : p == partial_max ? "Partial<Max>" : "Partial<Min>";
+}
+
+/// "Shard<0>, Replicate"
+inline std::string text_of(const Layout& layout) {
+  std::string text;
+  for (int axis = 0; axis < layout.axes; ++axis) text += (axis > 0 ? ", " : "") + text_of(layout[axis]);
+  return text;
+}
+
+}  // namespace detail
 
 }  // namespace shardwise

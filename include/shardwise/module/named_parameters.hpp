@@ -12,7 +12,6 @@
 /// ```
 /// `for_each_named_parameter` gives a parameter with its type.
 
-#include <shardwise/layout/layout_text.hpp>
 #include <shardwise/module/parameters.hpp>
 
 namespace shardwise {

@@ -63,17 +63,11 @@ SHARDWISE_COMPILE(words_of<kernel::RowTerms<float, true>>)
 SHARDWISE_COMPILE(words_of<LossOfRows>)
 
 /// Throws if the loss is a wrong target. `rows`: the extents of the targets.
-void check_targets(const LossOfRows& loss, std::span<const Index> rows, Index classes);
-
-#ifdef SHARDWISE_BODIES
-
-SHARDWISE_INLINE void check_targets(const LossOfRows& loss, std::span<const Index> rows, Index classes) {
+inline void check_targets(const LossOfRows& loss, std::span<const Index> rows, Index classes) {
   if (loss.counted >= 0) return;
   const auto at = static_cast<Index>(-1 - loss.counted);
   fail<std::out_of_range>({"CrossEntropyLoss: target ", std::bit_cast<std::int64_t>(loss.sum), " at ",
                            position(rows, at), " is not one of the ", classes, " classes"});
 }
-
-#endif
 
 }  // namespace shardwise::detail

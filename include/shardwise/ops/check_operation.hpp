@@ -11,7 +11,6 @@
 /// });
 /// ```
 
-#include <shardwise/layout/layout_text.hpp>
 #include <shardwise/ops/apply.hpp>
 #include <shardwise/tensor/distribute.hpp>
 #include <shardwise/tensor/factories.hpp>

@@ -60,11 +60,6 @@ struct AdamWUpdate {
 
 /// The constructor checks its settings: see `AdamWUpdate::checked`.
 using AdamW = Optimizer<AdamWUpdate>;
-SHARDWISE_COMPILE_MEMBER(bool Optimizer<AdamWUpdate>::learn(const detail::ParameterList&, bool))
-SHARDWISE_COMPILE_MEMBER(
-    void Optimizer<AdamWUpdate>::choose_groups(const std::vector<detail::NamedParameter>&, bool))
-SHARDWISE_COMPILE_MEMBER(
-    detail::ParameterList Optimizer<AdamWUpdate>::unreached(const detail::ParameterList&))
-SHARDWISE_COMPILE_MEMBER(void Optimizer<AdamWUpdate>::step_all(const detail::ParameterList&))
+SHARDWISE_COMPILE_OPTIMIZER(AdamWUpdate)
 
 }  // namespace shardwise

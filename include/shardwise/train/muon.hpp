@@ -223,10 +223,6 @@ inline auto with_adamw(const AdamWUpdate& settings = {}) {
 
 /// The constructor checks its settings: see `MuonUpdate::checked`.
 using Muon = Optimizer<MuonUpdate>;
-SHARDWISE_COMPILE_MEMBER(bool Optimizer<MuonUpdate>::learn(const detail::ParameterList&, bool))
-SHARDWISE_COMPILE_MEMBER(void Optimizer<MuonUpdate>::choose_groups(const std::vector<detail::NamedParameter>&,
-                                                                   bool))
-SHARDWISE_COMPILE_MEMBER(detail::ParameterList Optimizer<MuonUpdate>::unreached(const detail::ParameterList&))
-SHARDWISE_COMPILE_MEMBER(void Optimizer<MuonUpdate>::step_all(const detail::ParameterList&))
+SHARDWISE_COMPILE_OPTIMIZER(MuonUpdate)
 
 }  // namespace shardwise

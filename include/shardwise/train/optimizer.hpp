@@ -387,4 +387,12 @@ class Optimizer {
   std::vector<OwnedState> states_;  // in the order of `visit`
 };
 
+/// The members of `Optimizer<Update>` that do not depend on a module, compiled once: see base/bodies.hpp.
+#define SHARDWISE_COMPILE_OPTIMIZER(Update)                                                                  \
+  SHARDWISE_COMPILE_MEMBER(bool Optimizer<Update>::learn(const detail::ParameterList&, bool))                \
+  SHARDWISE_COMPILE_MEMBER(                                                                                  \
+      void Optimizer<Update>::choose_groups(const std::vector<detail::NamedParameter>&, bool))               \
+  SHARDWISE_COMPILE_MEMBER(detail::ParameterList Optimizer<Update>::unreached(const detail::ParameterList&)) \
+  SHARDWISE_COMPILE_MEMBER(void Optimizer<Update>::step_all(const detail::ParameterList&))
+
 }  // namespace shardwise

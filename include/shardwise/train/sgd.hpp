@@ -62,10 +62,6 @@ struct SgdUpdate {
 
 /// The constructor checks its settings: see `SgdUpdate::checked`.
 using SGD = Optimizer<SgdUpdate>;
-SHARDWISE_COMPILE_MEMBER(bool Optimizer<SgdUpdate>::learn(const detail::ParameterList&, bool))
-SHARDWISE_COMPILE_MEMBER(void Optimizer<SgdUpdate>::choose_groups(const std::vector<detail::NamedParameter>&,
-                                                                  bool))
-SHARDWISE_COMPILE_MEMBER(detail::ParameterList Optimizer<SgdUpdate>::unreached(const detail::ParameterList&))
-SHARDWISE_COMPILE_MEMBER(void Optimizer<SgdUpdate>::step_all(const detail::ParameterList&))
+SHARDWISE_COMPILE_OPTIMIZER(SgdUpdate)
 
 }  // namespace shardwise
