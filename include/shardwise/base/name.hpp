@@ -58,25 +58,24 @@ constexpr std::size_t edit_distance(std::string_view a, std::string_view b) {
 #ifdef __clang__  // clang prints only the first ten characters, as numbers
 template <char... Characters>
 struct Name {};
-
-namespace detail {
-template <class Text, std::size_t... I>
-constexpr auto named(std::index_sequence<I...>) {
-  return Name<Text::value[I]...>{};
-}
-}  // namespace detail
 #else
 template <FixedString Text>
 struct Name {};
+#endif
 
 namespace detail {
+
 template <class Text, std::size_t... I>
 constexpr auto named(std::index_sequence<I...>) {
+#ifdef __clang__
+  return Name<Text::value[I]...>{};
+#else
   constexpr char characters[]{Text::value[I]..., '\0'};
   return Name<FixedString(characters)>{};
-}
-}  // namespace detail
 #endif
+}
+
+}  // namespace detail
 
 /// The name whose characters are `Text::value`, a `std::string_view`.
 template <class Text>

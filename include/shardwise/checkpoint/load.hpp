@@ -24,8 +24,7 @@ struct LoadedCheckpoint {
   std::vector<std::string> missing;  ///< wanted on any rank, and not in the checkpoint
   std::vector<std::string> surplus;  ///< in the checkpoint, and not wanted
   Json notes;
-  Index bytes_read =
-      0;  ///< by this rank: of all ranks of a mesh together, each byte of what is wanted there once
+  Index bytes_read = 0;  ///< by this rank; the ranks of a mesh together read each wanted byte once
 };
 
 namespace detail {

@@ -3,8 +3,10 @@
 #pragma once
 
 /// @file
-/// The elements of a collective, and reductions of structs: if a reduction is not a sum, maximum or minimum of
-/// numbers, define a struct with a function that combines two values.
+/// The elements of a collective, as values rather than template parameters, so that the interface to MPI is compiled
+/// once. To use your own type of numbers, map it: `template <> inline constexpr DataType data_type<Eigen::bfloat16> =
+/// DataType::bf16;`. If a reduction is not a sum, maximum or minimum of numbers, define a struct with a function that
+/// combines two values:
 ///
 /// @code
 /// struct Range {
@@ -18,10 +20,57 @@
 /// @endcode
 
 #include <shardwise/base/hash.hpp>
-#include <shardwise/comm/data_type.hpp>
 #include <shardwise/comm/mpi.hpp>
+#include <shardwise/layout/placement.hpp>
 
 namespace shardwise {
+
+/// The element types that collectives can move. `bf16` is the upper half of a `float`.
+enum class DataType : std::uint8_t { f32, f64, bf16, i32, i64, u8 };
+
+constexpr Index size_of(DataType type) {
+  constexpr Index in_their_order[] = {4, 8, 2, 4, 8, 1};
+  return in_their_order[static_cast<int>(type)];
+}
+
+constexpr const char* name_of(DataType type) {
+  constexpr const char* in_their_order[] = {"f32", "f64", "bf16", "i32", "i64", "u8"};
+  return in_their_order[static_cast<int>(type)];
+}
+
+constexpr const char* name_of(ReduceOp op) {
+  constexpr const char* in_their_order[] = {"sum", "max", "min"};
+  return in_their_order[static_cast<int>(op)];
+}
+
+/// The `data_type` of an unmapped type.
+struct NoDataType {};
+
+/// The `DataType` of a C++ type; specialise it for your own type.
+template <class T>
+inline constexpr auto data_type = NoDataType{};
+
+template <>
+inline constexpr DataType data_type<float> = DataType::f32;
+template <>
+inline constexpr DataType data_type<double> = DataType::f64;
+template <>
+inline constexpr DataType data_type<std::int32_t> = DataType::i32;
+template <>
+inline constexpr DataType data_type<long> = sizeof(long) == 8 ? DataType::i64 : DataType::i32;
+template <>
+inline constexpr DataType data_type<long long> = DataType::i64;
+template <>
+inline constexpr DataType data_type<std::uint8_t> = DataType::u8;
+
+template <class T>
+concept Communicable = std::same_as<std::remove_cv_t<decltype(data_type<std::remove_cv_t<T>>)>, DataType>;
+
+template <Communicable T>
+constexpr DataType data_type_of() {
+  static_assert(sizeof(T) == static_cast<std::size_t>(size_of(data_type<std::remove_cv_t<T>>)));
+  return data_type<std::remove_cv_t<T>>;
+}
 
 /// `combine` must be associative up to rounding, and commutative to the last bit, because ranks combine in
 /// different orders and must get the same result. It must not throw. The struct is sent as bytes.

@@ -30,8 +30,7 @@ struct Speeds {
   double across = HUGE_VAL;   ///< bytes a second that it sends to other hosts, while all ranks of its host do
   double latency = 0;         ///< additional seconds of a call within a host
   double latency_across = 0;  ///< additional seconds of a call that sends to other hosts
-  double overlap =
-      1;  ///< of the time of a transfer to other hosts in the background, the part in which a rank computes
+  double overlap = 1;         ///< the part of a background transfer to other hosts in which a rank computes
 };
 
 namespace detail {

@@ -63,8 +63,7 @@ void with_lapack_work(F f) {
   T best = 0;
   int size = -1;
   f(&best, &size);
-  size =
-      lapack_int(static_cast<Index>(best * (1 + std::numeric_limits<T>::epsilon())) + 1);  // a rounded `best`
+  size = lapack_int(static_cast<Index>(best * (1 + std::numeric_limits<T>::epsilon())) + 1);  // rounded up
   f(scratch<LapackWork, T>(size), &size);
 }
 

@@ -11,9 +11,7 @@
 #include <shardwise/kernel/lu_panel.hpp>
 #include <shardwise/linalg/elimination.hpp>
 
-namespace shardwise {
-
-namespace detail {
+namespace shardwise::detail {
 
 /// The equations A x = b, whose solution is computed when constructed. Rows are [A | b].
 template <class T>
@@ -209,6 +207,4 @@ class Equations {
   std::vector<T> x_;  ///< in the order of elimination
 };
 
-}  // namespace detail
-
-}  // namespace shardwise
+}  // namespace shardwise::detail

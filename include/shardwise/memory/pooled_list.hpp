@@ -34,8 +34,7 @@ class PooledList {
   PooledList(const PooledList&) = delete;
   PooledList& operator=(const PooledList&) = delete;
   constexpr ~PooledList() {
-    while (first_)
-      pop_front();  // not `clear`: most are empty, and each call costs compile time (see `make_pooled`)
+    while (first_) pop_front();  // not `clear`: each call costs compile time (see `make_pooled`)
   }
 
   constexpr std::size_t size() const { return size_; }

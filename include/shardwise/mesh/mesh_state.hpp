@@ -57,8 +57,7 @@ struct MeshState : Counted {
   [[gnu::noinline]] constexpr Shared<MeshState> part(const RankGrid& ranks, RealRanks::NameOf names) {
     Shared<MeshState> whole = job;
     if (!whole)
-      whole =
-          Shared<MeshState>::to(*this);  // an `if`, because g++ 12 miscounts the handles of `?:` in constants
+      whole = Shared<MeshState>::to(*this);  // an `if`: g++ 12 miscounts the handles of `?:` in constants
     const int number = number_on_part(ranks, place, place.ranks.rank(coordinates));
     if (real) return Shared<MeshState>::make(whole->among(ranks.all()), place.part(ranks), names, whole);
     return Shared<MeshState>::make(nullptr, place.part(ranks), ranks.member(number), whole);

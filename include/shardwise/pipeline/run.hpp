@@ -269,8 +269,7 @@ class PipelineRun {
   End end_;
   GradientReducer reducer_;
   std::vector<Pass, PoolAllocator<Pass>> passes_;
-  std::vector<int, PoolAllocator<int>>
-      left_;  ///< for each stage: micro-batches whose gradients are incomplete
+  std::vector<int, PoolAllocator<int>> left_;  ///< for each stage: micro-batches with incomplete gradients
   PooledList<SendInFlight> sent_;
   std::size_t expected_ = 0;  ///< actions whose receives have been started
   int coming_ = 0;            ///< receives started but not yet reached

@@ -31,11 +31,10 @@ struct Event {
   const char* operation = nullptr;  ///< the name of a computation, as "linear", or null
   int unit = -1;                    ///< the part of the model it belongs to, see `Unit`; -1: none
   std::int64_t amount = 0;          ///< flops of a computation, bytes of a communication
-  std::int64_t moved =
-      0;  ///< bytes that a computation reads and writes, or that the rank sends within its host
-  std::int64_t across = 0;   ///< bytes that the rank sends to other hosts
-  std::int64_t number = 0;   ///< a recorder numbers its events across all its logs
-  std::int64_t awaited = 0;  ///< the number of the event waited for, which may be older than the log
+  std::int64_t moved = 0;           ///< bytes that a computation reads and writes, or that go within the host
+  std::int64_t across = 0;          ///< bytes that the rank sends to other hosts
+  std::int64_t number = 0;          ///< a recorder numbers its events across all its logs
+  std::int64_t awaited = 0;         ///< the number of the event waited for, which may be older than the log
   /// Bytes in use at the peak between this event and the next.
   Array<std::int64_t, memory_uses> memory{};
   /// Seconds; 0 without a clock. A computation ends where the next event or another phase begins; other foreground

@@ -18,8 +18,7 @@ struct Timeline {
   std::vector<double> begin{};           ///< of each rank's first computation
   std::vector<double> end{};             ///< of its last one
   std::vector<ScheduleAction> circle{};  ///< as in `ScheduleProblem`; empty if all actions are reached
-  std::vector<std::vector<double>>
-      each_begin{};  ///< for each rank's computations, in their order, if requested
+  std::vector<std::vector<double>> each_begin{};  ///< of each rank's computations, if requested
 };
 
 /// Executes a schedule that is complete, matched and ordered on each rank (see `Check`). A send and its receive

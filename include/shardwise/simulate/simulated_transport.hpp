@@ -39,8 +39,8 @@ struct Simulation {
   Scheduler scheduler;
   std::vector<SimulatedFault> faults;
   std::vector<Rank> ranks;
-  std::map<std::pair<std::vector<int>, int>, std::shared_ptr<Group>>
-      groups;  ///< by ranks, and how many groups of these there were
+  /// By ranks, and how many groups of these there were.
+  std::map<std::pair<std::vector<int>, int>, std::shared_ptr<Group>> groups;
   Index begun = 0;
   bool over = false;
 

@@ -23,45 +23,39 @@ struct LatentSizes {
 };
 
 struct LlamaConfig {
-  Index vocabulary = 32000;  ///< vocab_size
-  Index features = 4096;     ///< hidden_size
-  Index layers = 32;         ///< num_hidden_layers
-  Index heads = 32;          ///< num_attention_heads
-  Index kv_heads = 32;       ///< num_key_value_heads, which divides `heads`
-  Index head_dim = 0;        ///< head_dim; 0: features / heads
-  Index hidden = 11008;      ///< intermediate_size, of the MLPs
-  Index context =
-      2048;  ///< max_position_embeddings: context length for predictions; the model itself has no limit
-  std::optional<Index>
-      window{};  ///< sliding_window: tokens that a token sees, up to itself (Mistral); all by default
-  double epsilon = 1e-5;                 ///< rms_norm_eps
-  double theta = 10000;                  ///< rope_theta: base of the rotary embeddings' wavelengths
+  Index vocabulary = 32000;       ///< vocab_size
+  Index features = 4096;          ///< hidden_size
+  Index layers = 32;              ///< num_hidden_layers
+  Index heads = 32;               ///< num_attention_heads
+  Index kv_heads = 32;            ///< num_key_value_heads, which divides `heads`
+  Index head_dim = 0;             ///< head_dim; 0: features / heads
+  Index hidden = 11008;           ///< intermediate_size, of the MLPs
+  Index context = 2048;           ///< max_position_embeddings: for predictions; the model itself has no limit
+  std::optional<Index> window{};  ///< sliding_window: how many tokens a token sees, up to itself; else all
+  double epsilon = 1e-5;          ///< rms_norm_eps
+  double theta = 10000;           ///< rope_theta: base of the rotary embeddings' wavelengths
   std::optional<RopeScaling> scaling{};  ///< rope_scaling
   bool tied = false;                     ///< tie_word_embeddings: the head's weight is the embedding's table
   double deviation = 0.02;               ///< initializer_range: of the initial weights
 
   // Options of other families than Llama; see `hugging_face_families`.
-  std::optional<LatentSizes>
-      latent{};           ///< multi-head latent attention (DeepSeek); `kv_heads` must be `heads`
-  bool qkv_bias = false;  ///< the projections to queries, keys and values have a bias
-  bool head_norms =
-      false;  ///< QK norm: an RMSNorm of each head's query and key, before the rotary embeddings
+  std::optional<LatentSizes> latent{};  ///< latent attention (DeepSeek); `kv_heads` must be `heads`
+  bool qkv_bias = false;                ///< the projections to queries, keys and values have a bias
+  bool head_norms = false;     ///< QK norm: an RMSNorm of each head's query and key, before they are rotated
   bool output_norms = false;   ///< post-norms: an RMSNorm also of the results of attention and MLP
   double norm_offset = 0;      ///< is added to the weights of all norms: 1 in Gemma
   bool scaled_tokens = false;  ///< embeddings of tokens are multiplied by √features
   bool gelu = false;           ///< MLPs have gelu_tanh(gate) · up instead of silu(gate) · up
   Index full_every = 0;  ///< sliding_window_pattern: every so many layers, one has no window; 0: all have it
   std::optional<double> window_theta{};  ///< rope_local_base_freq: of layers with a window, without scaling
-  double query_scalar = 0;  ///< query_pre_attn_scalar: scores are divided by its root; 0: head_dim
-  double attention_softcap =
-      0;                     ///< attn_logit_softcapping: cap · tanh(score / cap) are the scores; 0: no cap
-  double logit_softcap = 0;  ///< final_logit_softcapping: the same of logits
+  double query_scalar = 0;       ///< query_pre_attn_scalar: scores are divided by its root; 0: head_dim
+  double attention_softcap = 0;  ///< attn_logit_softcapping: scores are cap · tanh(score / cap); 0: no cap
+  double logit_softcap = 0;      ///< final_logit_softcapping: the same of logits
 
   // Of models with experts.
   /// num_experts, moe_intermediate_size, num_experts_per_tok, …: layers have experts instead of an MLP
   std::optional<MixtureOptions> experts{};
-  Index dense_layers =
-      0;               ///< first_k_dense_replace: the number of leading layers that have an MLP all the same
+  Index dense_layers = 0;  ///< first_k_dense_replace: how many leading layers have an MLP all the same
   double balance = 0;  ///< router_aux_loss_coef: factor of a `balance_loss` that is k for evenly used experts
   /// Of a step: a loss is the mean over them. It is not part of config.json.
   Index micro_batches = 1;

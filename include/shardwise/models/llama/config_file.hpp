@@ -62,10 +62,8 @@ LlamaTokens read_llama_tokens(const std::filesystem::path& folder);
 std::string llama_config_text(const LlamaConfig& config, const std::string& type,
                               const LlamaTokens& tokens = {});
 
-}  // namespace shardwise
-
 #ifdef SHARDWISE_BODIES
-namespace shardwise {
+
 namespace detail {
 
 SHARDWISE_INLINE void check_keys(const JsonPart& config, const HuggingFaceFamily& family) {
@@ -173,9 +171,6 @@ SHARDWISE_INLINE LlamaConfig llama_config_of(const Json& json) {
 }
 
 }  // namespace detail
-}  // namespace shardwise
-
-namespace shardwise {
 
 SHARDWISE_INLINE LlamaConfig read_llama_config(const std::filesystem::path& path) {
   const Json json = read_json(path);
@@ -244,5 +239,6 @@ SHARDWISE_INLINE std::string llama_config_text(const LlamaConfig& given, const s
   return json.dump(2) + "\n";
 }
 
-}  // namespace shardwise
 #endif
+
+}  // namespace shardwise
