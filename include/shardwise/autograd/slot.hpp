@@ -149,8 +149,7 @@ class GradientSlot : public Counted {
     if (passed_) {
       throw std::logic_error(
           "Tape::backward: the result, or one of its operands, had its backward pass before, or was cleared, "
-          "and is "
-          "no longer on the tape; compute it again, or add the losses and call backward once");
+          "and is no longer on the tape; compute it again, or add the losses and call backward once");
     }
     if (has_rows()) add_up_rows();
     if (!sum_) {

@@ -349,12 +349,11 @@ SHARDWISE_INLINE std::shared_ptr<Transport> transport_over(MPI_Comm original) {
 SHARDWISE_INLINE Communicator ranks_of_job() {
   if (!mpi_initialized())
     throw std::runtime_error(
-        "MPI is not initialised: call this inside shardwise::run, or make a "
-        "shardwise::Environment first");
+        "MPI is not initialised: call this inside shardwise::run, or make a shardwise::Environment first");
   if (mpi_finalized())
     throw std::runtime_error(
-        "MPI is finalised already: call this inside shardwise::run, or while the "
-        "shardwise::Environment lives");
+        "MPI is finalised already: call this inside shardwise::run, or while the shardwise::Environment "
+        "lives");
   static const Communicator all = Communicator::duplicate(MPI_COMM_WORLD).by_host();
   return all;
 }

@@ -286,16 +286,13 @@ SHARDWISE_INLINE void check_adapter_config(const Path& path, const AdaptersOf& a
       start.json() != "orthogonal" && start.json() != "eva") {
     start.expected(
         "true, false, \"gaussian\", \"orthogonal\" or \"eva\": else the weights that are adapted were "
-        "changed (save "
-        "with PEFT's path_initial_model_for_weight_conversion)");
+        "changed (save with PEFT's path_initial_model_for_weight_conversion)");
   }
   // Keys that are read above, that the tensors' names imply, or that do not matter once adapters are trained.
   constexpr std::string_view harmless =
       " peft_type r lora_alpha bias init_lora_weights auto_mapping task_type target_modules exclude_modules "
-      "inference_mode "
-      "revision eva_config peft_version layers_to_transform layers_pattern lora_dropout megatron_core "
-      "runtime_config "
-      "qalora_group_size ensure_weight_tying base_model_name_or_path ";
+      "inference_mode revision eva_config peft_version layers_to_transform layers_pattern lora_dropout "
+      "megatron_core runtime_config qalora_group_size ensure_weight_tying base_model_name_or_path ";
   config.for_each_member([&](const std::string& key, const JsonPart& part) {
     if (part.json().empty() || part.json() == false || harmless.find(" " + key + " ") != harmless.npos)
       return;

@@ -128,8 +128,7 @@ class Parameter {
     if (value.buffer().same_as(cell()->stored.buffer)) {
       throw std::invalid_argument(
           "Parameter: assign is given what stored() or value() of the same parameter returned, which always "
-          "is "
-          "the newest value: to keep a value, copy it, with scale(parameter.stored(), 1)");
+          "is the newest value: to keep a value, copy it, with scale(parameter.stored(), 1)");
     }
     if (value.shape() != shape())
       detail::fail({"Parameter: the value is ", value.shape(), ", the parameter ", shape()});

@@ -79,10 +79,9 @@ struct ModuleWalk {
       ParameterPath element{here};
       std::apply([&](auto&... each) { ((enter(each, &element), ++element.number), ...); }, module);
     } else if constexpr (!is_parameter<M>) {
-      static_assert(
-          !CallsItsBase<M>,
-          "a call of this module runs the forward of its base class: derive it from Module of itself too, "
-          "and write `using Module<…>::operator();`");
+      static_assert(!CallsItsBase<M>,
+                    "a call of this module runs the forward of its base class: derive it from Module of "
+                    "itself too, and write `using Module<…>::operator();`");
       const ModuleWalk below{visitor, here};
       constexpr bool has_visit = requires { module.visit(below); };
       static_assert(

@@ -113,8 +113,7 @@ class Llama : public Module<Llama<MeshType, PlanType, T>> {
     if (config.tied) {
       if constexpr (!tieable) {
         throw std::invalid_argument(
-            "Llama: the plan gives \"tokens\" and \"head\" different layouts, so they "
-            "cannot be tied");
+            "Llama: the plan gives \"tokens\" and \"head\" different layouts, so they cannot be tied");
       }
     } else if (part.ends) {
       head.emplace(mesh, Shape<1>{config.features}, Shape<1>{config.vocabulary},
