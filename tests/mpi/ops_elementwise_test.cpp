@@ -43,11 +43,11 @@ Dense positive(std::vector<Index> shape, std::uint64_t seed) {
 TEST_CASE("functions of one tensor: every legal layout, and gradients") {
   const auto mesh = line();
   const Shape<2> shape{5, 3};
-  check_operation(mesh, SigmoidOp(), shape);
-  check_operation(mesh, SoftplusOp(), shape);
-  check_operation(mesh, ExpOp(), shape);
-  check_operation(mesh, AbsOp(), shape);
-  check_operation(mesh, ReciprocalOp(), shape);
+  check_operation(mesh, ActivationOp<kernel::Sigmoid>(), shape);
+  check_operation(mesh, ActivationOp<kernel::Softplus>(), shape);
+  check_operation(mesh, ActivationOp<kernel::Exp>(), shape);
+  check_operation(mesh, ActivationOp<kernel::Abs>(), shape);
+  check_operation(mesh, ActivationOp<kernel::Reciprocal>(), shape);
   check_operation(mesh, AddNumberOp{1.5}, shape);
   for (const double exponent : {0., 1., 2., 3., -1.}) check_operation(mesh, PowOp{exponent}, shape);
 }

@@ -26,19 +26,6 @@ struct ActivationOp {
   }
 };
 
-using ReluOp = ActivationOp<kernel::Relu>;
-using SigmoidOp = ActivationOp<kernel::Sigmoid>;
-using TanhOp = ActivationOp<kernel::Tanh>;
-using GeluOp = ActivationOp<kernel::Gelu>;
-using GeluTanhOp = ActivationOp<kernel::GeluTanh>;
-using SiluOp = ActivationOp<kernel::Silu>;
-using SoftplusOp = ActivationOp<kernel::Softplus>;
-using ExpOp = ActivationOp<kernel::Exp>;
-using LogOp = ActivationOp<kernel::Log>;
-using SqrtOp = ActivationOp<kernel::Sqrt>;
-using AbsOp = ActivationOp<kernel::Abs>;
-using ReciprocalOp = ActivationOp<kernel::Reciprocal>;
-
 struct PowOp {
   double exponent;
 
@@ -63,38 +50,38 @@ struct PowOp {
 
 /// max(x, 0). This and the functions below are for floating-point elements, in any layout but a pending one. The result
 /// has the same layout.
-SHARDWISE_FUNCTION(relu, ReluOp);
+SHARDWISE_FUNCTION(relu, ActivationOp<kernel::Relu>);
 
 /// The logistic function 1 / (1 + e^-x).
-SHARDWISE_FUNCTION(sigmoid, SigmoidOp);
+SHARDWISE_FUNCTION(sigmoid, ActivationOp<kernel::Sigmoid>);
 
-SHARDWISE_FUNCTION(tanh, TanhOp);
+SHARDWISE_FUNCTION(tanh, ActivationOp<kernel::Tanh>);
 
 /// x Φ(x), with the normal distribution function itself.
-SHARDWISE_FUNCTION(gelu, GeluOp);
+SHARDWISE_FUNCTION(gelu, ActivationOp<kernel::Gelu>);
 
 /// The tanh approximation of gelu (Hendrycks and Gimpel, 2016).
-SHARDWISE_FUNCTION(gelu_tanh, GeluTanhOp);
+SHARDWISE_FUNCTION(gelu_tanh, ActivationOp<kernel::GeluTanh>);
 
 /// x times the logistic function of x.
-SHARDWISE_FUNCTION(silu, SiluOp);
+SHARDWISE_FUNCTION(silu, ActivationOp<kernel::Silu>);
 
 /// ln(1 + e^x), a smooth form of relu.
-SHARDWISE_FUNCTION(softplus, SoftplusOp);
+SHARDWISE_FUNCTION(softplus, ActivationOp<kernel::Softplus>);
 
-SHARDWISE_FUNCTION(exp, ExpOp);
+SHARDWISE_FUNCTION(exp, ActivationOp<kernel::Exp>);
 
 /// The natural logarithm: -∞ at 0, NaN below. Its gradient at 0 is infinite.
-SHARDWISE_FUNCTION(log, LogOp);
+SHARDWISE_FUNCTION(log, ActivationOp<kernel::Log>);
 
 /// √x: NaN below 0. Its gradient at 0 is infinite.
-SHARDWISE_FUNCTION(sqrt, SqrtOp);
+SHARDWISE_FUNCTION(sqrt, ActivationOp<kernel::Sqrt>);
 
 /// |x|. Its gradient at 0 is 0.
-SHARDWISE_FUNCTION(abs, AbsOp);
+SHARDWISE_FUNCTION(abs, ActivationOp<kernel::Abs>);
 
 /// 1 / x
-SHARDWISE_FUNCTION(reciprocal, ReciprocalOp);
+SHARDWISE_FUNCTION(reciprocal, ActivationOp<kernel::Reciprocal>);
 
 /// x to the power `exponent`, as std::pow: NaN for x < 0 unless `exponent` is an integer.
 template <Operand X, class Result = result_of<PowOp, X>>

@@ -55,7 +55,7 @@ SHARDWISE_OPERATOR(*, NotArithmetic, Arithmetic, scale(a, static_cast<double>(b)
 SHARDWISE_OPERATOR(*, Arithmetic, NotArithmetic, scale(b, static_cast<double>(a)), result_of<ScaleOp, B>);
 SHARDWISE_OPERATOR(/, NotArithmetic, Arithmetic, scale(a, 1 / static_cast<double>(b)), result_of<ScaleOp, A>);
 SHARDWISE_OPERATOR(/, Arithmetic, NotArithmetic, scale(reciprocal(b), static_cast<double>(a)),
-                   result_of<ReciprocalOp, B>);
+                   result_of<ActivationOp<kernel::Reciprocal>, B>);
 #undef SHARDWISE_OPERATOR
 
 #define SHARDWISE_NO_OPERATOR(op, hint) \

@@ -31,18 +31,10 @@ struct Costs {
   constexpr double of(const Action& action) const {
     const StageCosts stage = stages.empty() ? StageCosts{forward, backward_input, backward_weight}
                                             : detail::at(stages, action.stage);
-    switch (action.work) {
-      case Work::forward:
-        return stage.forward;
-      case Work::backward:
-        return stage.backward_input + stage.backward_weight;
-      case Work::backward_input:
-        return stage.backward_input;
-      case Work::backward_weight:
-        return stage.backward_weight;
-      default:
-        return 0;  // messages
-    }
+    const bool whole = action.work == Work::backward;
+    if (action.work == Work::forward) return stage.forward;
+    return (whole || action.work == Work::backward_input ? stage.backward_input : 0) +  // a message: 0
+           (whole || action.work == Work::backward_weight ? stage.backward_weight : 0);
   }
 };
 
