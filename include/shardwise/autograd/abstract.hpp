@@ -76,9 +76,7 @@ template <class X, class... Operands>
 using abstract_result = Abstract<X, any_on_tape<Operands...>, any_tracked<Operands...>>;
 
 template <class X>
-struct AbstractArgument {
-  using type = X;
-};
+struct AbstractArgument : TypeIs<X> {};
 /// Parameters stay as they are: their values are not used.
 template <Operand X>
   requires(!TensorOperand<X> || any_on_tape<std::remove_cvref_t<X>> || TensorType<std::remove_cvref_t<X>> ||

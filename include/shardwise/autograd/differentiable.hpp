@@ -23,9 +23,7 @@ constexpr Reason why_no_loss() {
 
 /// `void` if `Loss` can be differentiated, else the `LayoutError` that says why not.
 template <class Loss>
-struct LossProblem {
-  using type = layout_error<Reason::loss_depends_on_nothing_that_has_a_gradient, Got<Loss>>;
-};
+struct LossProblem : TypeIs<layout_error<Reason::loss_depends_on_nothing_that_has_a_gradient, Got<Loss>>> {};
 template <>
 struct LossProblem<Reported> : TypeIs<Reported> {};
 template <class X>

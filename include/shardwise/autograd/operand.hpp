@@ -81,15 +81,13 @@ namespace detail {
 
 /// `Y`, made from the operand `X`; or an error, because a gradient through a pending maximum is not defined.
 template <class X, class Y>
-struct Differentiable {
-  using type = Y;
-};
+struct Differentiable : TypeIs<Y> {};
 template <class X, TensorType Y>
   requires(OperandTraits<X>::tracked &&
            !(has_cotangent(tensor_of<X>::layout) && has_cotangent(Y::layout)))  //
-struct Differentiable<X, Y> {
-  using type =
-      layout_error<Reason::gradient_of_a_pending_maximum_or_minimum_is_not_defined, Got<tensor_of<X>>>;
+struct Differentiable<X, Y>
+    : TypeIs<
+          layout_error<Reason::gradient_of_a_pending_maximum_or_minimum_is_not_defined, Got<tensor_of<X>>>> {
 };
 
 /// A trainable parameter, not yet on a tape.
@@ -111,9 +109,7 @@ using shown =
 /// The `LayoutError` of operands whose gradient would be lost silently, else `void`. An operation on parameters alone
 /// would give a tensor off the tape, and a tensor off the tape may be such a result.
 template <class... X>
-struct LostGradient {
-  using type = void;
-};
+struct LostGradient : TypeIs<void> {};
 template <TensorOperand... X>
 struct LostGradient<X...> {
   static constexpr auto type_of() {

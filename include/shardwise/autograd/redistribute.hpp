@@ -122,13 +122,10 @@ struct Redistributed<Abstract<X, OnTape, Tracked>, Arguments...> {
   using type = Abstract<typename decltype(type_of<X>())::type, OnTape, Tracked>;
 };
 template <class Y, bool OnTape, bool Tracked, Carries As>
-struct Communicated<Abstract<Y, OnTape, Tracked>, As> {
-  using type = Abstract<typename Communicated<Y, As>::type, OnTape, Tracked>;
-};
+struct Communicated<Abstract<Y, OnTape, Tracked>, As>
+    : TypeIs<Abstract<typename Communicated<Y, As>::type, OnTape, Tracked>> {};
 template <class X, class... Arguments>
-struct Redistributed<InFlight<X>, Arguments...> {
-  using type = tensor_of<InFlight<X>>;
-};
+struct Redistributed<InFlight<X>, Arguments...> : TypeIs<tensor_of<InFlight<X>>> {};
 
 }  // namespace detail
 

@@ -339,15 +339,11 @@ using Reported = LayoutError<Reason::no_matching_const_forward>;
 
 /// The first of these types that is a `LayoutError`, or `void`.
 template <class... Types>
-struct FirstError {
-  using type = void;
-};
+struct FirstError : TypeIs<void> {};
 template <class First, class... Rest>
 struct FirstError<First, Rest...> : FirstError<Rest...> {};
 template <IllFormed First, class... Rest>
-struct FirstError<First, Rest...> {
-  using type = First;
-};
+struct FirstError<First, Rest...> : TypeIs<First> {};
 
 }  // namespace detail
 

@@ -47,13 +47,9 @@ struct Within<M<Arguments...>> : TypeIs<InA<M>> {};
 
 /// The first `LayoutError` in the result of a call, or `void`.
 template <class Result>
-struct ErrorIn {
-  using type = void;
-};
+struct ErrorIn : TypeIs<void> {};
 template <IllFormed Error, bool OnTape, bool Tracked>
-struct ErrorIn<Abstract<Error, OnTape, Tracked>> {
-  using type = Error;
-};
+struct ErrorIn<Abstract<Error, OnTape, Tracked>> : TypeIs<Error> {};
 template <class... Parts>
 struct ErrorIn<std::tuple<Parts...>> : FirstError<typename ErrorIn<Parts>::type...> {};
 
@@ -122,15 +118,11 @@ template <class Self, class... X>
 struct CallProblem : ErrorIn<typename decltype(forwarded<Self, abstract_argument<X>...>(0))::type> {};
 template <class Self, class... X>
   requires(AbstractOperand<X> || ...)
-struct CallProblem<Self, X...> {
-  using type = void;
-};
+struct CallProblem<Self, X...> : TypeIs<void> {};
 /// A module that cannot be constructed, because its plan does not fit: its results are irrelevant.
 template <class Self, class... X>
   requires(IllFormed<typename Self::Problem> && !(AbstractOperand<X> || ...))
-struct CallProblem<Self, X...> {
-  using type = typename Self::Problem;
-};
+struct CallProblem<Self, X...> : TypeIs<typename Self::Problem> {};
 template <class Self, class... X>
 using call_problem = typename CallProblem<Self, X...>::type;
 

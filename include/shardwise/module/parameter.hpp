@@ -173,9 +173,8 @@ namespace detail {
 
 /// A parameter has no tape on which the gradient of the result could return.
 template <class X, PackedSharding How, class... Arguments>
-struct Redistributed<Parameter<X, How>, Arguments...> {
-  using type = layout_error<Reason::parameter_has_no_tape_use_alongside, Got<Parameter<X, How>>>;
-};
+struct Redistributed<Parameter<X, How>, Arguments...>
+    : TypeIs<layout_error<Reason::parameter_has_no_tape_use_alongside, Got<Parameter<X, How>>>> {};
 
 }  // namespace detail
 

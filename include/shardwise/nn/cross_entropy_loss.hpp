@@ -95,17 +95,13 @@ constexpr void check_rows(std::span<const Index> logits, std::span<const Index> 
 
 /// The loss, a sum of many terms, is in the type in which they are added up: `float` for logits in bfloat16.
 template <class Y>
-struct WideLoss {
-  using type = Y;
-};
+struct WideLoss : TypeIs<Y> {};
 template <class Y, bool OnTape, bool Tracked>
-struct WideLoss<Abstract<Y, OnTape, Tracked>> {
-  using type = Abstract<typename WideLoss<Y>::type, OnTape, Tracked>;
-};
+struct WideLoss<Abstract<Y, OnTape, Tracked>>
+    : TypeIs<Abstract<typename WideLoss<Y>::type, OnTape, Tracked>> {};
 template <class T, int Rank, class MeshType, class... Placements>
-struct WideLoss<Tensor<T, Rank, MeshType, Placements...>> {
-  using type = Tensor<kernel::compute_t<T>, Rank, MeshType, Placements...>;
-};
+struct WideLoss<Tensor<T, Rank, MeshType, Placements...>>
+    : TypeIs<Tensor<kernel::compute_t<T>, Rank, MeshType, Placements...>> {};
 
 /// The axes of more than one rank that shard the last dimension of logits `X`, the classes; or any other, the rows.
 template <TensorType X>

@@ -163,9 +163,7 @@ class RingAttention : public Module<RingAttention<Axis>> {
 
 namespace detail {
 template <MeshAxis Axis>
-struct Styled<InnerAttention, Ring<Axis>> {
-  using type = RingAttention<Axis>;
-};
+struct Styled<InnerAttention, Ring<Axis>> : TypeIs<RingAttention<Axis>> {};
 }  // namespace detail
 
 }  // namespace shardwise

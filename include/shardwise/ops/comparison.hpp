@@ -71,13 +71,10 @@ template <class F, class A, class B>
 struct Compared {};
 template <class F, class A, class B>
   requires((Operand<A> || Operand<B>)&&!Arithmetic<B>)
-struct Compared<F, A, B> {
-  using type = result_of<CompareOp<F>, typename WithoutTape<A>::type, typename WithoutTape<B>::type>;
-};
+struct Compared<F, A, B>
+    : TypeIs<result_of<CompareOp<F>, typename WithoutTape<A>::type, typename WithoutTape<B>::type>> {};
 template <class F, Operand A, Arithmetic B>
-struct Compared<F, A, B> {
-  using type = result_of<CompareNumberOp<F>, typename WithoutTape<A>::type>;
-};
+struct Compared<F, A, B> : TypeIs<result_of<CompareNumberOp<F>, typename WithoutTape<A>::type>> {};
 
 template <class F, Operand A, class B>
 constexpr auto compare(const A& a, const B& b) {

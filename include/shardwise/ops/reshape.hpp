@@ -75,9 +75,7 @@ struct Reshaped<Given, Rank, Placements...> : LostGradient<Given> {
 };
 template <Operand Given, int Rank, class... Placements>
   requires(!TensorOperand<Given>)
-struct Reshaped<Given, Rank, Placements...> {
-  using type = tensor_of<Given>;
-};
+struct Reshaped<Given, Rank, Placements...> : TypeIs<tensor_of<Given>> {};
 
 template <class X, bool OnTape, bool Tracked, int Rank, class... Placements>
 struct Reshaped<Abstract<X, OnTape, Tracked>, Rank, Placements...> {

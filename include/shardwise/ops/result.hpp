@@ -66,14 +66,10 @@ struct Propagate {
 /// The first of the operands with a floating-point element type (embeddings look up integers), else the
 /// first.
 template <TensorType First, TensorType... Rest>
-struct Leading {
-  using type = First;
-};
+struct Leading : TypeIs<First> {};
 template <TensorType First, TensorType Second, TensorType... Rest>
   requires(!First::is_float && (Second::is_float || (Rest::is_float || ...)))
-struct Leading<First, Second, Rest...> {
-  using type = typename Leading<Second, Rest...>::type;
-};
+struct Leading<First, Second, Rest...> : TypeIs<typename Leading<Second, Rest...>::type> {};
 
 /// Whether an operation names the element type of its result, which then has no gradient.
 template <class Op>

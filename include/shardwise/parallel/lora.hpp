@@ -37,13 +37,9 @@ template <int Rank, int Alpha>
 inline constexpr bool freezes<LowRank<Rank, Alpha>> = true;
 
 template <class Style>
-struct LowRankIn {
-  using type = void;
-};
+struct LowRankIn : TypeIs<void> {};
 template <int Rank, int Alpha>
-struct LowRankIn<LowRank<Rank, Alpha>> {
-  using type = LowRank<Rank, Alpha>;
-};
+struct LowRankIn<LowRank<Rank, Alpha>> : TypeIs<LowRank<Rank, Alpha>> {};
 template <class First, class... Rest>
 struct LowRankIn<Styles<First, Rest...>> {
   using Here = typename LowRankIn<First>::type;

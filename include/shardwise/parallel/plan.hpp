@@ -133,26 +133,16 @@ struct PlanBelow {
 namespace detail {
 
 template <class Style, class Extra>
-struct StyleAnd {
-  using type = Styles<Style, Extra>;
-};
+struct StyleAnd : TypeIs<Styles<Style, Extra>> {};
 template <class... Parts, class Extra>
-struct StyleAnd<Styles<Parts...>, Extra> {
-  using type = Styles<Parts..., Extra>;
-};
+struct StyleAnd<Styles<Parts...>, Extra> : TypeIs<Styles<Parts..., Extra>> {};
 template <class Extra>
-struct StyleAnd<NoParallel, Extra> {
-  using type = Extra;
-};
+struct StyleAnd<NoParallel, Extra> : TypeIs<Extra> {};
 template <class PlanType, FixedString Module, class Extra>
-struct StyleAnd<NoStyle<PlanType, Module>, Extra> {
-  using type = NoStyle<PlanType, Module>;
-};
+struct StyleAnd<NoStyle<PlanType, Module>, Extra> : TypeIs<NoStyle<PlanType, Module>> {};
 template <class Style, class Extra>
   requires requires { typename Style::ArgumentsOf; }
-struct StyleAnd<Style, Extra> {
-  using type = Style;
-};
+struct StyleAnd<Style, Extra> : TypeIs<Style> {};
 
 /// The error for constructing a module that a plan does not name: it states the module's name and the nearest name
 /// in the plan, which may belong to another module.
@@ -197,13 +187,10 @@ namespace detail {
 template <class PlanType, class... More>
 struct PlanAndMore;
 template <class... Uses, class... More>
-struct PlanAndMore<Plan<Uses...>, More...> {
-  using type = Plan<Uses..., More...>;
-};
+struct PlanAndMore<Plan<Uses...>, More...> : TypeIs<Plan<Uses..., More...>> {};
 template <class PlanType, class Extra, class... More>
-struct PlanAndMore<PlanWith<PlanType, Extra>, More...> {
-  using type = PlanWith<typename PlanAndMore<PlanType, More...>::type, Extra>;
-};
+struct PlanAndMore<PlanWith<PlanType, Extra>, More...>
+    : TypeIs<PlanWith<typename PlanAndMore<PlanType, More...>::type, Extra>> {};
 }  // namespace detail
 
 /// A plan with additional entries. A style that was added to all entries of the plan is added to these as well.

@@ -134,14 +134,10 @@ class Prepared : public M, public Module<Prepared<M, Style>> {
 namespace detail {
 
 template <class M, class Style>
-struct Styled {
-  using type = M;
-};
+struct Styled : TypeIs<M> {};
 template <class M, class Style>
   requires requires { typename Style::ArgumentsOf; }
-struct Styled<M, Style> {
-  using type = Prepared<M, Style>;
-};
+struct Styled<M, Style> : TypeIs<Prepared<M, Style>> {};
 template <class M, class First, class... Rest>
 struct Styled<M, Styles<First, Rest...>> : Styled<typename Styled<M, First>::type, Styles<Rest...>> {};
 

@@ -88,13 +88,9 @@ struct StyleOptions<Output, Communication, First, Rest...>
 template <class Axes>
 struct AxesNamed;
 template <MeshAxis Axis>
-struct AxesNamed<Axis> {
-  using type = AxisList<Axis>;
-};
+struct AxesNamed<Axis> : TypeIs<AxisList<Axis>> {};
 template <MeshAxis... Axes>
-struct AxesNamed<AxisList<Axes...>> {
-  using type = AxisList<Axes...>;
-};
+struct AxesNamed<AxisList<Axes...>> : TypeIs<AxisList<Axes...>> {};
 /// Whether axis number `axis` of a mesh with the axes `All` is among `Named`.
 template <class All, class... Named>
 constexpr bool names_axis(AxisList<Named...>, int axis) {

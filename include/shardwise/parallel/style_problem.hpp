@@ -26,22 +26,16 @@ constexpr auto named_axes() {
 
 /// The first axis of a list that the mesh lacks, or `void`.
 template <class MeshType, class Named>
-struct MissingAxis {
-  using type = void;
-};
+struct MissingAxis : TypeIs<void> {};
 template <class MeshType, class First, class... Rest>
 struct MissingAxis<MeshType, std::tuple<First, Rest...>> : MissingAxis<MeshType, std::tuple<Rest...>> {};
 template <class MeshType, class First, class... Rest>
   requires(!MeshType::AxesOf::template has<First>)  //
-struct MissingAxis<MeshType, std::tuple<First, Rest...>> {
-  using type = First;
-};
+struct MissingAxis<MeshType, std::tuple<First, Rest...>> : TypeIs<First> {};
 
 /// Why a module of this kind cannot have these styles on this mesh: the first `LayoutError`, or `void`.
 template <class MeshType, ModuleKind Kind, class... Parts>
-struct StyleProblem {
-  using type = void;
-};
+struct StyleProblem : TypeIs<void> {};
 template <class MeshType, ModuleKind Kind, class First, class... Rest>
 struct StyleProblem<MeshType, Kind, First, Rest...> {
   static constexpr auto type_of() {
@@ -66,16 +60,12 @@ struct StyleProblem<MeshType, Kind, First, Rest...> {
 };
 /// The first axis that occurs twice in a list, or `void`.
 template <class List>
-struct SharedAxis {
-  using type = void;
-};
+struct SharedAxis : TypeIs<void> {};
 template <class Axis, class... Seen>
 struct SharedAxis<std::tuple<Axis, Seen...>> : SharedAxis<std::tuple<Seen...>> {};
 template <class Axis, class... Seen>
   requires(times_among<Axis, Axis, Seen...> > 1)  //
-struct SharedAxis<std::tuple<Axis, Seen...>> {
-  using type = Axis;
-};
+struct SharedAxis<std::tuple<Axis, Seen...>> : TypeIs<Axis> {};
 
 /// See `LowRank`.
 template <class Part>

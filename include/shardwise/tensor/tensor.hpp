@@ -247,9 +247,8 @@ template <class T, int Rank, class MeshType, PackedLayout L,
           class Axes = std::make_integer_sequence<int, MeshType::axes>>
 struct TensorWith;
 template <class T, int Rank, class MeshType, PackedLayout L, int... Axes>
-struct TensorWith<T, Rank, MeshType, L, std::integer_sequence<int, Axes...>> {
-  using type = Tensor<T, Rank, MeshType, placement_type<unpacked(L, Axes).code>...>;
-};
+struct TensorWith<T, Rank, MeshType, L, std::integer_sequence<int, Axes...>>
+    : TypeIs<Tensor<T, Rank, MeshType, placement_type<unpacked(L, Axes).code>...>> {};
 
 }  // namespace detail
 

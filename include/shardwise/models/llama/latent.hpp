@@ -27,17 +27,12 @@ struct OfOwnTokens : Style {
 };
 /// The style of a projection to latents behind a norm with the style `S`.
 template <class S>
-struct LatentStyle {
-  using type = S;
-};
+struct LatentStyle : TypeIs<S> {};
 template <class Axes, int Dim, class... Options>
-struct LatentStyle<SequenceParallel<Axes, Dim, Options...>> {
-  using type = OfOwnTokens<SequenceParallel<Axes, Dim, Options...>>;
-};
+struct LatentStyle<SequenceParallel<Axes, Dim, Options...>>
+    : TypeIs<OfOwnTokens<SequenceParallel<Axes, Dim, Options...>>> {};
 template <class... Parts>
-struct LatentStyle<Styles<Parts...>> {
-  using type = Styles<typename LatentStyle<Parts>::type...>;
-};
+struct LatentStyle<Styles<Parts...>> : TypeIs<Styles<typename LatentStyle<Parts>::type...>> {};
 
 }  // namespace detail
 

@@ -27,25 +27,15 @@ namespace detail {
 /// The style of a norm of each head, [batch, sequence, heads, head_dim], after a projection with the style `S`: heads
 /// are sharded as the projection's are, and the gradient of the weight that they share is pending.
 template <class S>
-struct HeadNormStyle {
-  using type = S;
-};
+struct HeadNormStyle : TypeIs<S> {};
 template <class Axes, class... Options>
-struct HeadNormStyle<ColwiseParallel<Axes, Options...>> {
-  using type = SequenceParallel<Axes, 2>;
-};
+struct HeadNormStyle<ColwiseParallel<Axes, Options...>> : TypeIs<SequenceParallel<Axes, 2>> {};
 template <class Axes, class... Options>
-struct HeadNormStyle<RowwiseParallel<Axes, Options...>> {
-  using type = NoParallel;
-};
+struct HeadNormStyle<RowwiseParallel<Axes, Options...>> : TypeIs<NoParallel> {};
 template <int Rank, int Alpha>
-struct HeadNormStyle<LowRank<Rank, Alpha>> {
-  using type = NoParallel;
-};
+struct HeadNormStyle<LowRank<Rank, Alpha>> : TypeIs<NoParallel> {};
 template <class... Parts>
-struct HeadNormStyle<Styles<Parts...>> {
-  using type = Styles<typename HeadNormStyle<Parts>::type...>;
-};
+struct HeadNormStyle<Styles<Parts...>> : TypeIs<Styles<typename HeadNormStyle<Parts>::type...>> {};
 
 /// norm(x); without a norm, x itself.
 template <class Norm>

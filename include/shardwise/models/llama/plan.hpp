@@ -47,14 +47,11 @@ inline constexpr std::array llama_modules{
 namespace detail {
 
 template <class Axes, class... As>
-struct KeyValueStyle {
-  using type = ColwiseParallel<Axes, As...>;
-};
+struct KeyValueStyle : TypeIs<ColwiseParallel<Axes, As...>> {};
 template <MeshAxis First, MeshAxis... Rest, class... As>
   requires(sizeof...(Rest) > 0)
-struct KeyValueStyle<AxisList<First, Rest...>, As...> {
-  using type = Styles<ColwiseParallel<First, As...>, CopyParallel<AxisList<Rest...>, As...>>;
-};
+struct KeyValueStyle<AxisList<First, Rest...>, As...>
+    : TypeIs<Styles<ColwiseParallel<First, As...>, CopyParallel<AxisList<Rest...>, As...>>> {};
 
 /// Whether a name matches linear layers in `layers.*`.
 constexpr bool names_projections(std::string_view entry) {
@@ -72,9 +69,8 @@ struct AdaptedPlan<Plan<Use<Names, Given>...>, Rank, Alpha> {
   using type = PlanWith<Plan<Use<Names, Adapted<Names, Given>>...>, Frozen>;
 };
 template <class PlanType, class Extra, int Rank, int Alpha>
-struct AdaptedPlan<PlanWith<PlanType, Extra>, Rank, Alpha> {
-  using type = PlanWith<typename AdaptedPlan<PlanType, Rank, Alpha>::type, Extra>;
-};
+struct AdaptedPlan<PlanWith<PlanType, Extra>, Rank, Alpha>
+    : TypeIs<PlanWith<typename AdaptedPlan<PlanType, Rank, Alpha>::type, Extra>> {};
 
 }  // namespace detail
 
