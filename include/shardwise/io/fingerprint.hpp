@@ -77,9 +77,7 @@ class Fingerprint {
       return value;
     }
     std::uint64_t value = 0;
-    for (int i = 0; i < count; ++i) {
-      value |= std::uint64_t{static_cast<unsigned char>(bytes[i])} << (8 * i);
-    }
+    for (int i = 0; i < count; ++i) value |= std::uint64_t{static_cast<unsigned char>(bytes[i])} << (8 * i);
     return value;
   }
   static constexpr std::uint64_t round(std::uint64_t lane, std::uint64_t input) {

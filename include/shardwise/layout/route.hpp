@@ -176,9 +176,7 @@ class Waypoints {
       for (int i = best; i >= 0; i = node(i).previous) ++route.count;
       if (route.count > Route::max_steps) return {};
       int position = route.count;
-      for (int i = best; i >= 0; i = node(i).previous) {
-        route.steps[--position] = node(i).step;
-      }
+      for (int i = best; i >= 0; i = node(i).previous) route.steps[--position] = node(i).step;
       route.steps[route.count - 1].to = to;
       return route;
     }

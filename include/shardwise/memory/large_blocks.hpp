@@ -134,9 +134,7 @@ class LargeBlocks {
 
   void unlink(Block& block) {
     Block** place = &root_;
-    while (*place != &block) {
-      place = address(&block) < address(*place) ? &(*place)->left : &(*place)->right;
-    }
+    while (*place != &block) place = address(&block) < address(*place) ? &(*place)->left : &(*place)->right;
     Block* left = block.left;
     Block* right = block.right;
     while (left && right) {

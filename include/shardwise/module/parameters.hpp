@@ -17,9 +17,7 @@ namespace shardwise {
 /// A module distributed over ranks, such as the stages of a pipeline. Two parts may each have a copy of a parameter
 /// with the same name.
 template <class M>
-concept DividedModule = requires {
-  requires M::divided;
-};
+concept DividedModule = M::divided;
 
 /// A consecutive part of a longer list of modules; names use the numbers of the whole list, from `first_number` on.
 template <class M>

@@ -36,9 +36,7 @@ struct AddOp {
   static void pull_back(auto dy, auto, const void*, auto a, auto b) {
     if (a.gradient && a.accumulate) kernel::accumulate(dy.elements(), dy.data, a.gradient);
     if (a.gradient && !a.accumulate) kernel::copy(dy.elements(), dy.data, a.gradient);
-    if (b.gradient) {
-      kernel::sum_rows(detail::rows_of(a, b), b.elements(), dy.data, b.gradient, b.accumulate);
-    }
+    if (b.gradient) kernel::sum_rows(detail::rows_of(a, b), b.elements(), dy.data, b.gradient, b.accumulate);
   }
 };
 

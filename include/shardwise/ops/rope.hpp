@@ -65,9 +65,7 @@ struct RopeOp {
       detail::fail({"rope: ", options.dims > 0 ? "dims" : "head_dim", " is ", dims(x[3]),
                     ", but it must be even: its numbers are rotated in pairs"});
     }
-    if (!(options.theta > 0)) {
-      detail::fail({"rope: theta is ", options.theta, ", but it must be positive"});
-    }
+    if (!(options.theta > 0)) detail::fail({"rope: theta is ", options.theta, ", but it must be positive"});
     if (options.first_position < 0) {
       detail::fail({"rope: first_position is ", options.first_position, ", but positions count from 0"});
     }
@@ -115,9 +113,7 @@ struct RopeOp {
     Range* ranges = kernel::scratch<Ranges, Range>(all);
     kernel::document_ranges(block.size[0], documents.size[1], documents.data, first, tokens, ranges);
     Index* result = kernel::scratch<Positions, Index>(all);
-    for (Index i = 0; i < all; ++i) {
-      result[i] = ranges[i].size > 0 ? first + i % tokens - ranges[i].begin : 0;
-    }
+    for (Index i = 0; i < all; ++i) result[i] = ranges[i].size > 0 ? first + i % tokens - ranges[i].begin : 0;
     return result;
   }
   template <class T>

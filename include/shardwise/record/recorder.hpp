@@ -199,9 +199,7 @@ class Recorder {
   /// Resets the counts, but keeps the memory that is in use.
   constexpr void restart() {
     Record fresh;
-    for (int use = 0; use < memory_uses; ++use) {
-      fresh.memory[use].add(record_.memory[use].live);
-    }
+    for (int use = 0; use < memory_uses; ++use) fresh.memory[use].add(record_.memory[use].live);
     fresh.all_memory.add(record_.all_memory.live);
     record_ = fresh;
     begin_log();

@@ -26,9 +26,7 @@ constexpr PipelineSchedule add_messages(const PipelineSchedule& schedule) {
   std::vector<char> gradients = inputs;
   char* const has_input = inputs.data();
   char* const has_gradient = gradients.data();
-  for (int i = 0; i < micro_batches; ++i) {
-    has_input[i] = has_gradient[(stages - 1) * micro_batches + i] = 1;
-  }
+  for (int i = 0; i < micro_batches; ++i) has_input[i] = has_gradient[(stages - 1) * micro_batches + i] = 1;
   auto ready = [&](const Action& action) {
     const int stage = action.stage, i = action.micro_batch;
     if (stage < 0 || stage >= stages || i < 0 || i >= micro_batches) return false;
