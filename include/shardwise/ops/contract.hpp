@@ -240,11 +240,6 @@ Why contract(const A&, const B&);  // see Why
 
 /// a: [r…, m, k], b: [r…, k, n], result [r…, m, n]; or b: [k, n] or [k], for all of a: [r…, k]. Along one axis, as
 /// all contractions: an index that is sharded is so in both operands that have it, and the other operand is `Reduced`.
-template <Operand A, Operand B, WellFormed Result = result_of<MatmulOp, A, B>>
-constexpr auto matmul(const A& a, const B& b) {
-  return apply(MatmulOp{}, a, b);
-}
-template <class A, class B, IllFormed Why = result_of<MatmulOp, A, B>>
-Why matmul(const A&, const B&);  // see Why
+SHARDWISE_FUNCTION(matmul, MatmulOp);
 
 }  // namespace shardwise

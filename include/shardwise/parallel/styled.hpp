@@ -94,16 +94,13 @@ constexpr Layout output_layout(const Layout& natural) {
 
 /// The element types of messages of a module of this style: a `communicate_as`, or `CommunicateAsStored`.
 template <class Style>
-struct CommunicationOf {
-  static constexpr bool says = requires { typename Style::MessagesOf; };
-  static constexpr auto type_of() {
-    if constexpr (says) {
-      return TypeIs<typename Style::MessagesOf>{};
-    } else {
-      return TypeIs<CommunicateAsStored>{};
-    }
-  }
-  using type = typename decltype(type_of())::type;
+struct CommunicationOf : TypeIs<CommunicateAsStored> {
+  static constexpr bool says = false;
+};
+template <class Style>
+  requires requires { typename Style::MessagesOf; }
+struct CommunicationOf<Style> : TypeIs<typename Style::MessagesOf> {
+  static constexpr bool says = true;
 };
 /// From the first part that sets it; the other parts agree.
 template <class First, class... Rest>
