@@ -11,7 +11,7 @@
 
 namespace shardwise::detail {
 
-/// How a key is read. Numbers are positive; the values of other types are those of the member.
+/// How a key is read. Numbers are positive; other values have the type of the member.
 enum class KeyKind : std::uint8_t {
   optional,  ///< absent or null: the member stays as it is
   required,
@@ -58,7 +58,7 @@ void each_expert_key(const HuggingFaceFamily& family, auto& config, auto&& key) 
 void each_key(const HuggingFaceFamily& family, auto& config, auto&& key) {
   const bool gelu = family.defaults.gelu;
   key(gelu ? "hidden_activation" : "hidden_act", Json(gelu ? "gelu_pytorch_tanh" : "silu"));
-  if (!family.defaults.qkv_bias) key("attention_bias", Json(false));  // it is another one
+  if (!family.defaults.qkv_bias) key("attention_bias", Json(false));  // else another bias is meant
   key("mlp_bias", Json(false));
   key("vocab_size", config.vocabulary, KeyKind::required);
   key("hidden_size", config.features, KeyKind::required);
@@ -82,6 +82,7 @@ void each_key(const HuggingFaceFamily& family, auto& config, auto&& key) {
   key("final_logit_softcapping", config.logit_softcap, KeyKind::or_null);
 }
 
+/// Those of scaled rotary embeddings, except their type.
 void each_scaling_key(auto& scaling, auto&& key) {
   key("factor", scaling.factor, KeyKind::required);
   if (scaling.rope_type == RopeType::linear) return;
