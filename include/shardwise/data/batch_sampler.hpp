@@ -18,6 +18,7 @@
 #include <limits>
 #include <numeric>
 #include <optional>
+#include <vector>
 
 #include <range/v3/algorithm/partition_point.hpp>
 #include <range/v3/view/iota.hpp>

@@ -5,6 +5,8 @@
 /// @file
 /// The documents of a corpus (text files), and their tokens, concatenated.
 
+#include <optional>
+
 #include <shardwise/data/token_corpus.hpp>
 #include <shardwise/text/utf8.hpp>
 

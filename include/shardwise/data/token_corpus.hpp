@@ -14,6 +14,7 @@
 /// The file has a header of 72 bytes, then the tokens, each of 2 or 4 bytes, in the byte order of the machine that
 /// wrote it. Opening it verifies the size and the checksums of the header and of the tokens.
 
+#include <array>
 #include <memory>
 
 #include <shardwise/base/hash.hpp>

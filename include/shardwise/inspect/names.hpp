@@ -23,21 +23,7 @@ constexpr const char* name_of(MemoryUse use) {
 namespace detail {
 
 /// A number in the largest unit that does not exceed it; each unit is `step` times the one before.
-std::string scaled_text(double value, double step, std::initializer_list<const char*> units);
-
-}  // namespace detail
-
-/// "16.00 MiB", "512 B".
-std::string bytes_text(std::int64_t bytes);
-/// "3.14 TFLOP", "512 FLOP".
-std::string flops_text(std::int64_t flops);
-
-#ifdef SHARDWISE_BODIES
-
-namespace detail {
-
-SHARDWISE_INLINE std::string scaled_text(double value, double step,
-                                         std::initializer_list<const char*> units) {
+inline std::string scaled_text(double value, double step, std::initializer_list<const char*> units) {
   const char* const* unit = units.begin();
   for (; value >= step && unit + 1 != units.end(); ++unit) value /= step;
   return fixed_text(value, unit == units.begin() ? 0 : 2) + " " + *unit;
@@ -45,15 +31,14 @@ SHARDWISE_INLINE std::string scaled_text(double value, double step,
 
 }  // namespace detail
 
-SHARDWISE_INLINE std::string bytes_text(std::int64_t bytes) {
+/// "16.00 MiB", "512 B".
+inline std::string bytes_text(std::int64_t bytes) {
   return detail::scaled_text(static_cast<double>(bytes), 1024, {"B", "KiB", "MiB", "GiB", "TiB", "PiB"});
 }
-
-SHARDWISE_INLINE std::string flops_text(std::int64_t flops) {
+/// "3.14 TFLOP", "512 FLOP".
+inline std::string flops_text(std::int64_t flops) {
   return detail::scaled_text(static_cast<double>(flops), 1000,
                              {"FLOP", "kFLOP", "MFLOP", "GFLOP", "TFLOP", "PFLOP", "EFLOP"});
 }
-
-#endif
 
 }  // namespace shardwise

@@ -17,6 +17,8 @@
 ///     auto in = moe.take(x);  auto routing = moe.route(in);  auto y = moe.mix(in, routing, x);   // y = moe(x)
 ///     auto loss = … + 0.01 * balance_loss(routing);
 
+#include <optional>
+
 #include <shardwise/module/module.hpp>
 #include <shardwise/nn/routed_experts.hpp>
 #include <shardwise/nn/routing.hpp>

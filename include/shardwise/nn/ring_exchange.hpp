@@ -153,9 +153,12 @@ class RingMessages {
     put({rank, static_cast<char*>(block->data) + begin, bytes / size_of(type_), static_cast<int>(type_),
          incoming});
   }
-  void put(const Message& message);
+  void put(const Message& message) {
+    if (!in_flight_) in_flight_ = make_pooled<MessagesInFlight>();
+    in_flight_->messages->push_back(message);
+  }
   void wait();
-  void land();
+  void land() { destroy_pooled(std::exchange(in_flight_, nullptr)); }
   constexpr void end_flight() {
     if (in_flight_) land();
   }
@@ -199,11 +202,6 @@ constexpr Buffer swap_halves(RingMessages& messages, int mirror, const Buffer& f
 
 #ifdef SHARDWISE_BODIES
 
-SHARDWISE_INLINE void RingMessages::put(const Message& message) {
-  if (!in_flight_) in_flight_ = make_pooled<MessagesInFlight>();
-  in_flight_->messages->push_back(message);
-}
-
 SHARDWISE_INLINE void RingMessages::wait() {
   in_flight_->request.wait();
   for (const Message& m : *in_flight_->messages) {
@@ -214,8 +212,6 @@ SHARDWISE_INLINE void RingMessages::wait() {
                               " numbers that are expected: not all ranks are at the same call"});
   }
 }
-
-SHARDWISE_INLINE void RingMessages::land() { destroy_pooled(std::exchange(in_flight_, nullptr)); }
 
 #endif
 

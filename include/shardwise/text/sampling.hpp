@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include <shardwise/base/finite.hpp>
 #include <shardwise/base/text.hpp>

@@ -5,6 +5,8 @@
 /// @file
 /// Special tokens from the files that accompany a tokenizer.json.
 
+#include <optional>
+
 #include <shardwise/io/json.hpp>
 
 namespace shardwise::detail {

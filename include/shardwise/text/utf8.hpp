@@ -5,6 +5,7 @@
 /// @file
 /// The characters of UTF-8 text, and those that represent bytes in byte-level vocabularies.
 
+#include <array>
 #include <cstdint>
 
 #include <shardwise/base/text.hpp>
