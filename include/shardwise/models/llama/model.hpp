@@ -122,17 +122,12 @@ class Llama : public Module<Llama<MeshType, PlanType, T>> {
     make_units();
   }
 
-  /// ids: integers [batch, sequence]; the result is [batch, sequence, vocabulary].
-  constexpr auto forward(const auto& ids) const {
+  /// ids: integers [batch, sequence]; the result is [batch, sequence, vocabulary]. With documents, of which a row may
+  /// have several, these do not see each other, and their positions restart: integers [batch, sequence], with the layout
+  /// of the ids, but whole where positions are sharded; see the function `attention`.
+  constexpr auto forward(const auto& ids, const Operand auto&... documents) const {
     check_whole();
-    return end(middle(begin(ids)));
-  }
-  /// The same for several documents per row, which do not see each other and whose positions restart. documents:
-  /// integers [batch, sequence], with the layout of the ids, but whole where positions are sharded; see the
-  /// function `attention`.
-  constexpr auto forward(const auto& ids, const auto& documents) const {
-    check_whole();
-    return end(middle(begin(ids), documents));
+    return end(middle(begin(ids), documents...));
   }
   /// The loss, without storing the logits: `criterion` is a `LinearCrossEntropyLoss`; targets: integers [batch,
   /// sequence], the token that follows each token; they are not shifted here.
