@@ -38,18 +38,11 @@ class NodeCollectives : SlotParts {
   }
   void run(const Call& call) {
     rounds_.enter(number_of(call));
-    switch (call.kind) {
-      case Collective::all_reduce:
-        return all_reduce(call, {in_mpi(call.elements), call.elements.width});
-      case Collective::all_gather:
-        return all_gather(call);
-      case Collective::reduce_scatter:
-        return reduce_scatter(call, {in_mpi(call.elements), call.elements.width});
-      case Collective::all_to_all:
-        return all_to_all(call);
-      default:
-        return barrier();
-    }
+    if (call.kind == Collective::all_gather) return all_gather(call);
+    if (call.kind == Collective::all_to_all) return all_to_all(call);
+    if (!call.reduces()) return barrier();
+    const ElementReduction how{in_mpi(call.elements), call.elements.width};
+    call.kind == Collective::all_reduce ? all_reduce(call, how) : reduce_scatter(call, how);
   }
 
   /// Checks that all ranks are at the same call, before they execute it elsewhere.

@@ -86,20 +86,12 @@ const OwnReduction& number_reduction(ReduceOp op) {
                              : own_reduction<ReducedNumber<T, ReduceOp::min>>;
 }
 inline const OwnReduction& number_reduction(DataType type, ReduceOp op) {
-  switch (type) {
-    case DataType::f32:
-      return number_reduction<float>(op);
-    case DataType::f64:
-      return number_reduction<double>(op);
-    case DataType::bf16:
-      return number_reduction<TravellingBf16>(op);
-    case DataType::i32:
-      return number_reduction<std::int32_t>(op);
-    case DataType::i64:
-      return number_reduction<std::int64_t>(op);
-    default:
-      return number_reduction<std::uint8_t>(op);
-  }
+  if (type == DataType::f32) return number_reduction<float>(op);
+  if (type == DataType::f64) return number_reduction<double>(op);
+  if (type == DataType::bf16) return number_reduction<TravellingBf16>(op);
+  if (type == DataType::i32) return number_reduction<std::int32_t>(op);
+  if (type == DataType::i64) return number_reduction<std::int64_t>(op);
+  return number_reduction<std::uint8_t>(op);
 }
 
 inline MPI_Op mpi_op(DataType type, ReduceOp op) {

@@ -65,18 +65,10 @@ constexpr std::int64_t block_units(const Layout& layout, const MeshSizes& sizes)
 constexpr std::int64_t received(const Layout& from, const Step& step, const MeshSizes& sizes) {
   const std::int64_t before = detail::block_units(from, sizes), after = detail::block_units(step.to, sizes);
   const std::int64_t g = group_size(sizes, from.axes, step.axes);
-  switch (step.kind) {
-    case Collective::none:
-      return 0;
-    case Collective::all_reduce:
-      return 2 * (before - before / g);
-    case Collective::reduce_scatter:
-      return before - before / g;
-    case Collective::all_gather:
-      return after - before;
-    default:
-      return after - after / g;
-  }
+  if (step.kind == Collective::none) return 0;
+  if (step.kind == Collective::all_reduce) return 2 * (before - before / g);
+  if (step.kind == Collective::reduce_scatter) return before - before / g;
+  return step.kind == Collective::all_gather ? after - before : after - after / g;
 }
 
 /// The cost of one step for a rank: the bytes it receives, and those it discards or fills with zeros locally. If slices

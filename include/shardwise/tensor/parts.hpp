@@ -131,16 +131,9 @@ SHARDWISE_INLINE void copy_part(Index element, const AnyBox& part, const void* s
     kernel::copy_box(max_rank, part.size.data(), static_cast<const U*>(source) + begin, source_strides.data(),
                      static_cast<U*>(target) + place, target_strides.data());
   };
-  switch (element) {
-    case 1:
-      return copy(std::uint8_t{});
-    case 2:
-      return copy(std::uint16_t{});
-    case 4:
-      return copy(std::uint32_t{});
-    default:
-      return copy(std::uint64_t{});
-  }
+  if (element == 1) return copy(std::uint8_t{});
+  if (element == 2) return copy(std::uint16_t{});
+  return element == 4 ? copy(std::uint32_t{}) : copy(std::uint64_t{});
 }
 
 SHARDWISE_INLINE void convert_part(const AnyBox& part, DataType source_type, const void* source,
