@@ -164,21 +164,14 @@ class Exchange {
 
   /// Packs the outgoing pieces; allocates room for incoming ones.
   constexpr void make_room() {
-    switch (way_.kind) {
-      case Collective::all_reduce:
-        if (copies()) packed_ = allocate(elements_);
-        if (copies() && !mesh_.dry()) pack_for(self(), data(packed_));
-        return;
-      case Collective::all_gather:
-        if (unpacks()) landed_ = allocate(elements_);
-        return;
-      case Collective::reduce_scatter:
-        pack();
-        if (copies()) landed_ = allocate(own_elements());
-        return;
-      default:
-        pack();
-        if (unpacks()) landed_ = allocate(own_elements());
+    if (way_.kind == Collective::all_reduce) {
+      if (copies()) packed_ = allocate(elements_);
+      if (copies() && !mesh_.dry()) pack_for(self(), data(packed_));
+    } else if (way_.kind == Collective::all_gather) {
+      if (unpacks()) landed_ = allocate(elements_);
+    } else {
+      pack();
+      if (way_.kind == Collective::reduce_scatter ? copies() : unpacks()) landed_ = allocate(own_elements());
     }
   }
   constexpr void pack() {
@@ -256,32 +249,28 @@ SHARDWISE_INLINE void Exchange::communicate(bool background) {
   const Moved& first = moved_.front();
   const char* in = data(packed_ ? packed_ : first.in);
   char* out = data(landed_ ? landed_ : packed_ && way_.kind == Collective::all_reduce ? packed_ : first.out);
-  switch (way_.kind) {
-    case Collective::all_reduce:
-      if (background) return keep(group.all_reduce_async(in, out, elements_, type_, way_.op));
-      return group.all_reduce(in, out, elements_, type_, way_.op);
-    case Collective::all_gather: {
-      const std::vector<Index> arriving = counts(false), offsets = offsets_of(arriving);
-      if (copies()) {  // this rank's own parts are packed directly to their destination
-        char* place = out + offsets[static_cast<std::size_t>(self())] * size_of(type_);
-        pack_for(self(), place);
-        in = place;
-      }
-      if (background) return keep(group.all_gather_async(in, out, arriving, offsets, type_));
-      return group.all_gather(in, out, arriving, offsets, type_);
-    }
-    case Collective::reduce_scatter: {
-      const std::vector<Index> blocks = counts(true);
-      if (background) return keep(group.reduce_scatter_async(in, out, blocks, type_, way_.op));
-      return group.reduce_scatter(in, out, blocks, type_, way_.op);
-    }
-    default: {
-      const std::vector<Index> leaving = counts(true), from = offsets_of(leaving), arriving = counts(false),
-                               to = offsets_of(arriving);
-      if (background) return keep(group.all_to_all_async(in, leaving, from, out, arriving, to, type_));
-      group.all_to_all(in, leaving, from, out, arriving, to, type_);
-    }
+  if (way_.kind == Collective::all_reduce) {
+    if (background) return keep(group.all_reduce_async(in, out, elements_, type_, way_.op));
+    return group.all_reduce(in, out, elements_, type_, way_.op);
   }
+  if (way_.kind == Collective::reduce_scatter) {
+    const std::vector<Index> blocks = counts(true);
+    if (background) return keep(group.reduce_scatter_async(in, out, blocks, type_, way_.op));
+    return group.reduce_scatter(in, out, blocks, type_, way_.op);
+  }
+  const std::vector<Index> arriving = counts(false), to = offsets_of(arriving);
+  if (way_.kind == Collective::all_gather) {
+    if (copies()) {  // this rank's own parts are packed directly to their destination
+      char* place = out + to[static_cast<std::size_t>(self())] * size_of(type_);
+      pack_for(self(), place);
+      in = place;
+    }
+    if (background) return keep(group.all_gather_async(in, out, arriving, to, type_));
+    return group.all_gather(in, out, arriving, to, type_);
+  }
+  const std::vector<Index> leaving = counts(true), from = offsets_of(leaving);
+  if (background) return keep(group.all_to_all_async(in, leaving, from, out, arriving, to, type_));
+  group.all_to_all(in, leaving, from, out, arriving, to, type_);
 }
 
 #endif
