@@ -19,6 +19,8 @@
 /// communicator.all_reduce(&mine, &of_all, 1);   // one call of MPI, however many members Range has
 /// @endcode
 
+#include <type_traits>
+
 #include <shardwise/base/hash.hpp>
 #include <shardwise/comm/mpi.hpp>
 #include <shardwise/layout/placement.hpp>
