@@ -7,6 +7,7 @@
 /// from values kept anyway (Korthikanti et al., "Reducing activation recomputation in large transformer models", 2022:
 /// "selective activation recomputation").
 
+#include <shardwise/memory/shared.hpp>
 #include <shardwise/tensor/buffer.hpp>
 
 namespace shardwise {

@@ -7,6 +7,7 @@
 /// `Reduced` tensor add up to one pending sum, which is reduced once.
 
 #include <shardwise/autograd/token_rows.hpp>
+#include <shardwise/base/bodies.hpp>
 #include <shardwise/memory/pooled_list.hpp>
 
 namespace shardwise {

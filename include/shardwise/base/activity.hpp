@@ -9,6 +9,7 @@
 #include <atomic>
 #include <mutex>
 
+#include <shardwise/base/bodies.hpp>
 #include <shardwise/base/text.hpp>
 
 namespace shardwise::detail {

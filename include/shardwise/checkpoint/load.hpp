@@ -7,8 +7,11 @@
 /// once, and its checksum found right, by one of them; then each rank gets the elements of its blocks. Slab by slab, so
 /// that a rank needs little memory beside its blocks. (save.hpp has an example.)
 
+#include <shardwise/base/bodies.hpp>
 #include <shardwise/checkpoint/contents.hpp>
 #include <shardwise/checkpoint/reader.hpp>
+#include <shardwise/guard/agreement.hpp>
+#include <shardwise/tensor/exchange.hpp>
 
 namespace shardwise {
 

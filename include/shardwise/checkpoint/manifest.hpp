@@ -9,6 +9,7 @@
 
 #include <set>
 
+#include <shardwise/layout/block.hpp>
 #include <shardwise/weights/safetensors_header.hpp>
 
 namespace shardwise {

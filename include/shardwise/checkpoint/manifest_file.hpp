@@ -12,6 +12,7 @@
 ///
 /// The first checksum is that of the text of the manifest's object.
 
+#include <shardwise/base/bodies.hpp>
 #include <shardwise/checkpoint/manifest.hpp>
 #include <shardwise/io/fingerprint.hpp>
 

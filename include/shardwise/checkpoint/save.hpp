@@ -16,8 +16,10 @@
 /// ```
 /// `Checkpointer` (checkpoint/checkpointer.hpp) saves beside a training run, and keeps the last ones.
 
+#include <shardwise/base/bodies.hpp>
 #include <shardwise/checkpoint/contents.hpp>
 #include <shardwise/checkpoint/manifest_file.hpp>
+#include <shardwise/guard/agreement.hpp>
 #include <shardwise/io/direct_writer.hpp>
 #include <shardwise/io/new_folder.hpp>
 

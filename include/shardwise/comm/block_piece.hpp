@@ -13,6 +13,7 @@
 /// float, and rounded when they are sent: once per host, and once at home.
 
 #include <shardwise/comm/messages.hpp>
+#include <shardwise/comm/reduced_numbers.hpp>
 
 namespace shardwise::detail {
 

@@ -6,6 +6,7 @@
 /// A transport whose ranks compare each collective before they start it: mismatches that would hang or give wrong
 /// numbers become errors on all ranks. Each collective costs one or two additional small ones.
 
+#include <shardwise/base/bodies.hpp>
 #include <shardwise/comm/host.hpp>
 #include <shardwise/comm/transport.hpp>
 

@@ -10,6 +10,7 @@
 /// all.all_reduce(terms, sums, count, sw::DataType::f32, sw::ReduceOp::sum);
 /// @endcode
 
+#include <shardwise/base/bodies.hpp>
 #include <shardwise/comm/request.hpp>
 #include <shardwise/comm/transport.hpp>
 

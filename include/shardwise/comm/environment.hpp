@@ -26,6 +26,7 @@
 #include <type_traits>
 
 #include <shardwise/base/activity.hpp>
+#include <shardwise/base/bodies.hpp>
 #include <shardwise/comm/mpi.hpp>
 #include <shardwise/comm/thread.hpp>
 

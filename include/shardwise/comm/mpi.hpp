@@ -16,6 +16,7 @@
 
 #include <ctime>
 
+#include <shardwise/base/bodies.hpp>
 #include <shardwise/base/text.hpp>
 
 namespace shardwise {

@@ -7,6 +7,7 @@
 /// MPI's collectives, large data rounds of messages.
 
 #include <shardwise/comm/node.hpp>
+#include <shardwise/comm/reduced_numbers.hpp>
 #include <shardwise/comm/request.hpp>
 #include <shardwise/comm/rounds.hpp>
 

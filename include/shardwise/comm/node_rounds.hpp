@@ -19,6 +19,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include <shardwise/base/text.hpp>
 #include <shardwise/comm/host.hpp>
 #include <shardwise/comm/progress.hpp>
 #include <shardwise/comm/shared_segment.hpp>

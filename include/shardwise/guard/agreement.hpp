@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 
+#include <shardwise/base/bodies.hpp>
 #include <shardwise/comm/communicator.hpp>
 
 namespace shardwise::detail {

@@ -10,6 +10,8 @@
 /// sw::require_same(sw::world(), {{"layers", std::to_string(layers)}, {"text", path}}, "settings differ");
 /// ```
 
+#include <shardwise/base/bodies.hpp>
+#include <shardwise/base/hash.hpp>
 #include <shardwise/comm/communicator.hpp>
 #include <shardwise/version.hpp>
 

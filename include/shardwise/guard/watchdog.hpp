@@ -20,6 +20,7 @@
 
 #include <shardwise/comm/communicator.hpp>
 #include <shardwise/comm/environment.hpp>
+#include <shardwise/comm/thread.hpp>
 
 namespace shardwise {
 

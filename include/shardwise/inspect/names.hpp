@@ -5,6 +5,7 @@
 /// @file
 /// Texts for the parts of plans and records.
 
+#include <shardwise/base/bodies.hpp>
 #include <shardwise/base/text.hpp>
 #include <shardwise/record/event_log.hpp>
 

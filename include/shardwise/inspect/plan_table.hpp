@@ -12,6 +12,7 @@
 /// peak memory of activations             12.00 MiB               12.00 MiB
 /// ```
 
+#include <shardwise/base/bodies.hpp>
 #include <shardwise/inspect/names.hpp>
 #include <shardwise/record/communication_plan.hpp>
 

@@ -17,6 +17,7 @@
 
 #include <cmath>
 
+#include <shardwise/base/text.hpp>
 #include <shardwise/inspect/timeline.hpp>
 
 namespace shardwise {

@@ -25,6 +25,8 @@
 #include <system_error>
 
 #include <shardwise/base/activity.hpp>
+#include <shardwise/base/bodies.hpp>
+#include <shardwise/base/text.hpp>
 
 namespace shardwise {
 

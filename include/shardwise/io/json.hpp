@@ -19,6 +19,7 @@
 #include <nlohmann/json.hpp>
 #include <type_traits>
 
+#include <shardwise/base/bodies.hpp>
 #include <shardwise/io/file.hpp>
 
 namespace shardwise {

@@ -8,6 +8,7 @@
 /// recomputes the scores from the saved logarithm of the sum. The matrix of scores is never stored; the working
 /// memory is one block of it (two in the backward pass).
 
+#include <shardwise/base/bodies.hpp>
 #include <shardwise/kernel/arithmetic.hpp>
 #include <shardwise/kernel/attention_blocks.hpp>
 #include <shardwise/kernel/sums.hpp>

@@ -14,6 +14,7 @@
 #include <numeric>
 #include <variant>
 
+#include <shardwise/base/bodies.hpp>
 #include <shardwise/kernel/softmax.hpp>
 
 namespace shardwise::kernel {

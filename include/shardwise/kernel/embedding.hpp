@@ -7,6 +7,7 @@
 
 #include <algorithm>
 
+#include <shardwise/base/bodies.hpp>
 #include <shardwise/kernel/arithmetic.hpp>
 
 namespace shardwise::kernel {

@@ -6,6 +6,7 @@
 /// Experts: for each token the weighted sum of a few gated MLPs. Each is computed for the tokens that chose it, as
 /// matrix products. A slot is a pair of a token and one of its choices: number token · choices + choice.
 
+#include <shardwise/base/bodies.hpp>
 #include <shardwise/kernel/activations.hpp>
 #include <shardwise/kernel/arithmetic.hpp>
 #include <shardwise/kernel/gemm.hpp>

@@ -13,6 +13,7 @@
 
 #include <array>
 
+#include <shardwise/base/bodies.hpp>
 #include <shardwise/kernel/gemm.hpp>
 
 namespace shardwise::kernel {

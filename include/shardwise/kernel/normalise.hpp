@@ -9,6 +9,7 @@
 ///   - root-mean-square normalisation: x̂ = x / √(mean(x²) + eps), without beta (Zhang and Sennrich, "Root mean square
 ///     layer normalization", 2019).
 
+#include <shardwise/base/bodies.hpp>
 #include <shardwise/kernel/sums.hpp>
 
 namespace shardwise::kernel {

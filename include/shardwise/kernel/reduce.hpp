@@ -9,6 +9,7 @@
 ///     sum(outer, n, inner, x, y);                     // y[o, i] = Σ_k x[o, k, i]
 ///     sum_backward(outer, n, inner, dy, 1 / n, dx);   // of the mean
 
+#include <shardwise/base/bodies.hpp>
 #include <shardwise/kernel/arithmetic.hpp>
 #include <shardwise/kernel/sums.hpp>
 

@@ -6,6 +6,7 @@
 /// Softmax along the middle extent of a block [outer, n, inner]: y = e^(x - m) / Σ e^(x - m) with m = max x, which
 /// avoids overflow. Elements of -∞ (masked ones) get 0; if all are -∞, all get 0 rather than NaN.
 
+#include <shardwise/base/bodies.hpp>
 #include <shardwise/kernel/elementary.hpp>
 #include <shardwise/kernel/reduce.hpp>
 

@@ -8,6 +8,7 @@
 /// Blocks are balanced: `n` indices over `p` ranks give blocks of ceil(n/p) or floor(n/p), the larger first.
 /// 13 over 4 is 4, 3, 3, 3; 2 over 4 is 1, 1, 0, 0. Nothing is padded; empty blocks are ordinary.
 
+#include <shardwise/base/index.hpp>
 #include <shardwise/layout/layout.hpp>
 
 namespace shardwise {

@@ -11,6 +11,7 @@
 /// which plans count. If no axis cuts it, all ranks see the same failure, and nothing is sent.
 
 #include <shardwise/layout/diagnosis.hpp>
+#include <shardwise/mesh/mesh_state.hpp>
 #include <shardwise/ops/apply.hpp>
 
 namespace shardwise::detail {

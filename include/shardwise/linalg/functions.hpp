@@ -14,6 +14,7 @@
 /// bounds, not on a: 9 steps in double and 6 in float suffice up to a condition number of 1 / (√n ε). They
 /// invert by `solve`.
 
+#include <shardwise/kernel/sums.hpp>
 #include <shardwise/layout/bounds.hpp>
 #include <shardwise/linalg/cholesky_factor.hpp>
 #include <shardwise/linalg/qr.hpp>

@@ -13,6 +13,7 @@
 /// Its gradients are products too, each with a plan of its own.
 
 #include <shardwise/autograd/redistribute.hpp>
+#include <shardwise/kernel/gemm.hpp>
 #include <shardwise/layout/diagnosis.hpp>
 #include <shardwise/layout/product.hpp>
 #include <shardwise/ops/contract.hpp>

@@ -10,6 +10,7 @@
 /// mesh.size<tp>(); mesh.rank<tp>(); mesh.communicator<tp>();
 /// ```
 
+#include <shardwise/base/bodies.hpp>
 #include <shardwise/guard/same_on_all_ranks.hpp>
 #include <shardwise/layout/diagnosis.hpp>
 #include <shardwise/mesh/mesh_state.hpp>

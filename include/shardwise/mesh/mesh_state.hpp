@@ -8,7 +8,9 @@
 
 #include <optional>
 
+#include <shardwise/base/bodies.hpp>
 #include <shardwise/comm/communicator.hpp>
+#include <shardwise/layout/layout.hpp>
 #include <shardwise/memory/shared.hpp>
 #include <shardwise/mesh/mesh_ranks.hpp>
 #include <shardwise/record/recorder.hpp>

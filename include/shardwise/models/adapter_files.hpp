@@ -14,6 +14,7 @@
 /// save_llama(model, "merged/");    // a model without adapters that computes the same
 /// ```
 
+#include <shardwise/base/bodies.hpp>
 #include <shardwise/nn/adapter.hpp>
 #include <shardwise/weights/load_weights.hpp>
 #include <shardwise/weights/save_weights.hpp>

@@ -12,6 +12,7 @@
 /// ```
 /// `for_each_named_parameter` gives a parameter with its type.
 
+#include <shardwise/base/bodies.hpp>
 #include <shardwise/module/parameters.hpp>
 
 namespace shardwise {

@@ -8,6 +8,7 @@
 
 #include <shardwise/autograd/recipe.hpp>
 #include <shardwise/autograd/slot.hpp>
+#include <shardwise/base/bodies.hpp>
 #include <shardwise/kernel/random.hpp>
 #include <shardwise/kernel/sums.hpp>
 #include <shardwise/module/sharding.hpp>

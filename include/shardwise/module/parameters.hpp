@@ -9,6 +9,8 @@
 
 #include <set>
 
+#include <shardwise/base/bodies.hpp>
+#include <shardwise/base/hash.hpp>
 #include <shardwise/guard/same_on_all_ranks.hpp>
 #include <shardwise/module/visit_problem.hpp>
 

@@ -18,6 +18,7 @@
 
 #include <shardwise/layout/diagnosis.hpp>
 
+#include <shardwise/comm/reducible.hpp>
 #include <shardwise/module/module.hpp>
 #include <shardwise/nn/loss_of_rows.hpp>
 #include <shardwise/ops/apply.hpp>

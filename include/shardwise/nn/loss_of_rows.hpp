@@ -6,6 +6,7 @@
 /// What the ranks that share the rows of a loss tell each other: its sum and how much its rows count; or the first
 /// target that is wrong, so that all of them throw the same.
 
+#include <shardwise/base/bodies.hpp>
 #include <shardwise/kernel/cross_entropy.hpp>
 #include <shardwise/tensor/parts.hpp>
 

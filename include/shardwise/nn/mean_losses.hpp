@@ -11,6 +11,7 @@
 /// ```
 /// Forward: one all-reduce of a number over the axes that shard elements. Backward: no communication.
 
+#include <shardwise/kernel/element.hpp>
 #include <shardwise/kernel/elementary.hpp>
 #include <shardwise/layout/diagnosis.hpp>
 #include <shardwise/ops/apply.hpp>

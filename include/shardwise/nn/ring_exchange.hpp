@@ -7,6 +7,7 @@
 /// travel from rank to rank, and halves of blocks, which ranks exchange to balance the work. On a dry mesh the same
 /// code only counts.
 
+#include <shardwise/base/bodies.hpp>
 #include <shardwise/ops/attention.hpp>
 
 namespace shardwise::detail {

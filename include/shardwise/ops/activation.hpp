@@ -8,6 +8,7 @@
 /// but `Partial`: f(a + b) is not f(a) + f(b).
 
 #include <shardwise/kernel/activations.hpp>
+#include <shardwise/kernel/arithmetic.hpp>
 #include <shardwise/layout/diagnosis.hpp>
 #include <shardwise/ops/apply.hpp>
 

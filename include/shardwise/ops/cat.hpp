@@ -12,6 +12,7 @@
 /// ```
 /// In the other dimensions all operands have one layout, and so has the result. Pending sums pass, if all are pending.
 
+#include <shardwise/kernel/arithmetic.hpp>
 #include <shardwise/layout/diagnosis.hpp>
 #include <shardwise/ops/apply.hpp>
 

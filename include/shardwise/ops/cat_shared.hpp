@@ -10,6 +10,7 @@
 /// k = cat_shared(k, r);   // k [batch, sequence, heads, d], r [batch, sequence, n]: [batch, sequence, heads, d + n]
 /// ```
 
+#include <shardwise/kernel/arithmetic.hpp>
 #include <shardwise/layout/diagnosis.hpp>
 #include <shardwise/ops/apply.hpp>
 

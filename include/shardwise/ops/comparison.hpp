@@ -14,6 +14,7 @@
 /// A comparison has no gradient, so its result is a tensor off the tape, and `Reduced` operands are as good as
 /// `Replicate` ones. Any placement but `Partial`. NaN is unequal to everything.
 
+#include <shardwise/kernel/arithmetic.hpp>
 #include <shardwise/layout/diagnosis.hpp>
 #include <shardwise/ops/apply.hpp>
 

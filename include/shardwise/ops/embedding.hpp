@@ -7,6 +7,8 @@
 /// are sharded gives columns; sharded tokens beside a `Reduced` table give rows; and a table whose vocabulary
 /// is sharded gives a pending sum, to which each rank contributes the rows that it owns.
 
+#include <shardwise/base/bodies.hpp>
+#include <shardwise/kernel/embedding.hpp>
 #include <shardwise/layout/diagnosis.hpp>
 #include <shardwise/ops/apply.hpp>
 

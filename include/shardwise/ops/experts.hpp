@@ -20,6 +20,7 @@
 /// | `Reduced`  | full       | `Reduced`  | `Reduced`  | `Shard<1>` | `Shard` (last)  | output features cut   |
 /// | `Reduced`  | `Shard<k>` | `Shard<k>` | `Reduced`  | `Reduced`  | `Partial<Sum>`  | choices cut           |
 
+#include <shardwise/kernel/embedding.hpp>
 #include <shardwise/kernel/experts.hpp>
 #include <shardwise/layout/diagnosis.hpp>
 #include <shardwise/ops/apply.hpp>

@@ -14,6 +14,7 @@
 /// an x that is `Reduced` give a sharded result; and if dimension `Dim` is sharded, each rank contributes what it owns
 /// to a pending sum. `embedding` is the same for a table, with indices of any shape.
 
+#include <shardwise/kernel/embedding.hpp>
 #include <shardwise/layout/diagnosis.hpp>
 #include <shardwise/ops/apply.hpp>
 

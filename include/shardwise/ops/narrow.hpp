@@ -9,6 +9,7 @@
 /// last = narrow<1>(x, length - 1, 1);   // the last token of every sequence
 /// ```
 
+#include <shardwise/kernel/arithmetic.hpp>
 #include <shardwise/layout/diagnosis.hpp>
 #include <shardwise/ops/apply.hpp>
 

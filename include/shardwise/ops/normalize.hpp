@@ -9,6 +9,7 @@
 /// directions = normalize(x);   // of each row, along the last dimension
 /// ```
 
+#include <shardwise/kernel/reduce.hpp>
 #include <shardwise/layout/diagnosis.hpp>
 #include <shardwise/ops/softmax.hpp>
 

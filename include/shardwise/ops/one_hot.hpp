@@ -9,6 +9,7 @@
 /// targets = one_hot<float>(ids, classes);   // [batch] to [batch, classes]
 /// ```
 
+#include <shardwise/kernel/embedding.hpp>
 #include <shardwise/layout/diagnosis.hpp>
 #include <shardwise/ops/apply.hpp>
 

@@ -18,6 +18,7 @@
 #include <shardwise/layout/diagnosis.hpp>
 
 #include <shardwise/autograd/abstract.hpp>
+#include <shardwise/layout/propagation.hpp>
 #include <shardwise/ops/operation.hpp>
 
 namespace shardwise {

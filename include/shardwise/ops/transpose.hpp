@@ -11,6 +11,7 @@
 /// y = transpose<1, 2>(x);   // [batch, sequence, heads, dim] to [batch, heads, sequence, dim]
 /// ```
 
+#include <shardwise/kernel/permute.hpp>
 #include <shardwise/layout/diagnosis.hpp>
 #include <shardwise/ops/apply.hpp>
 

@@ -14,6 +14,7 @@
 /// `Replicate` where they are `Reduced`. Of two tensors it is linear in both together, as `add` is: both may be pending
 /// sums beside a mask that is whole.
 
+#include <shardwise/kernel/arithmetic.hpp>
 #include <shardwise/layout/diagnosis.hpp>
 #include <shardwise/ops/apply.hpp>
 

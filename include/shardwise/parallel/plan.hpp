@@ -26,6 +26,7 @@
 /// projection of every layer, "layers.*.mlp.*" everything in its MLP. Each layer with parameters must be named
 /// exactly once; anything else is a compile error that states the name: `plan_problem`.
 
+#include <shardwise/base/name.hpp>
 #include <shardwise/layout/diagnosis.hpp>
 #include <shardwise/parallel/prepare_module.hpp>
 #include <shardwise/parallel/style.hpp>

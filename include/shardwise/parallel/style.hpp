@@ -26,6 +26,8 @@
 /// combined as `Styles<ColwiseParallel<tp>, CopyParallel<kvr>>`. On axes that a style does not name, parameters are
 /// `Replicate`; on data axes, where ranks work on different samples, `Reduced`.
 
+#include <shardwise/layout/axis.hpp>
+#include <shardwise/layout/placement.hpp>
 #include <shardwise/tensor/communicate_as.hpp>
 
 namespace shardwise {

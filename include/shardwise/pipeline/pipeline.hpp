@@ -23,6 +23,7 @@
 /// ```
 /// All stages exchange one type of tensor, which `begin` returns, `middle` takes and returns, and `end` takes.
 
+#include <shardwise/guard/same_on_all_ranks.hpp>
 #include <shardwise/layout/diagnosis.hpp>
 #include <shardwise/mesh/mesh.hpp>
 #include <shardwise/module/stages.hpp>

@@ -7,6 +7,7 @@
 
 #include <functional>
 
+#include <shardwise/base/bodies.hpp>
 #include <shardwise/schedule/by_costs.hpp>
 #include <shardwise/schedule/one_forward_one_backward.hpp>
 #include <shardwise/schedule/v_shapes.hpp>

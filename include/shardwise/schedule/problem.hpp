@@ -5,6 +5,7 @@
 /// @file
 /// The problems of pipeline schedules: a value that identifies rank and action, and its text.
 
+#include <shardwise/base/bodies.hpp>
 #include <shardwise/schedule/pipeline_schedule.hpp>
 
 namespace shardwise {

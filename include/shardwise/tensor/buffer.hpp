@@ -5,6 +5,7 @@
 /// @file
 /// The memory of one rank's block, counted by the mesh's recorder; on a dry mesh it is only counted.
 
+#include <shardwise/memory/shared.hpp>
 #include <shardwise/mesh/mesh_state.hpp>
 
 namespace shardwise {

@@ -12,6 +12,7 @@
 /// auto e = full_tensor(d);                                        // an Eigen matrix on every rank
 /// ```
 
+#include <shardwise/guard/same_on_all_ranks.hpp>
 #include <shardwise/layout/diagnosis.hpp>
 #include <shardwise/tensor/factories.hpp>
 

@@ -6,6 +6,8 @@
 /// One collective for tensors of any types: packs their parts if necessary, makes one MPI call, and unpacks. If
 /// messages use another element type, packing converts. On a dry mesh the same code only counts.
 
+#include <shardwise/base/bodies.hpp>
+#include <shardwise/layout/transition.hpp>
 #include <shardwise/memory/pooled_list.hpp>
 #include <shardwise/tensor/any_tensor.hpp>
 

@@ -6,6 +6,7 @@
 /// Moves blocks of any tensor types from the ranks of one mesh to those of another: each rank sends one message to
 /// each rank that needs part of its block. On a dry mesh the same code only counts.
 
+#include <shardwise/base/hash.hpp>
 #include <shardwise/memory/pooled_list.hpp>
 #include <shardwise/tensor/any_tensor.hpp>
 

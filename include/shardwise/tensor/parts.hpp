@@ -5,8 +5,10 @@
 /// @file
 /// Parts of row-major blocks: their position in a block, and copies of them, for any element type.
 
+#include <shardwise/base/bodies.hpp>
 #include <shardwise/kernel/arithmetic.hpp>
 #include <shardwise/kernel/permute.hpp>
+#include <shardwise/layout/block.hpp>
 #include <shardwise/tensor/tensor.hpp>
 
 namespace shardwise::detail {

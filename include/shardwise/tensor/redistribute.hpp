@@ -13,6 +13,7 @@
 /// ```
 /// It takes the cheapest legal route (see `route`), which may need no communication.
 
+#include <shardwise/layout/axis.hpp>
 #include <shardwise/layout/diagnosis.hpp>
 #include <shardwise/tensor/communicate_as.hpp>
 #include <shardwise/tensor/transfer.hpp>

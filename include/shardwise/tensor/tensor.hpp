@@ -15,6 +15,7 @@
 
 #include <Eigen/Core>
 
+#include <shardwise/base/text.hpp>
 #include <shardwise/layout/block.hpp>
 #include <shardwise/layout/diagnosis.hpp>
 #include <shardwise/layout/other_names.hpp>

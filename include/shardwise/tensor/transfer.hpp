@@ -5,6 +5,7 @@
 /// @file
 /// Performs one step of a route: from a block of one layout to a block of the next, with at most one collective.
 
+#include <shardwise/base/bodies.hpp>
 #include <shardwise/layout/route.hpp>
 #include <shardwise/tensor/exchange.hpp>
 

@@ -5,6 +5,8 @@
 /// @file
 /// AdamW: Adam with decoupled weight decay (Loshchilov and Hutter, 2019), with PyTorch's defaults.
 
+#include <shardwise/base/bodies.hpp>
+#include <shardwise/kernel/update.hpp>
 #include <shardwise/train/optimizer.hpp>
 
 namespace shardwise {

@@ -21,6 +21,8 @@
 /// }
 /// ```
 
+#include <shardwise/base/bodies.hpp>
+#include <shardwise/kernel/sums.hpp>
 #include <shardwise/train/clip.hpp>
 
 namespace shardwise {

@@ -15,6 +15,7 @@
 /// as a whole (see train/owners.hpp). So the update does not depend on the layout, the ZeRO level or the number of
 /// ranks. With `by_gram`, it depends on them up to rounding errors.
 
+#include <shardwise/base/bodies.hpp>
 #include <shardwise/kernel/newton_schulz.hpp>
 #include <shardwise/train/adamw.hpp>
 #include <shardwise/train/owners.hpp>

@@ -13,6 +13,7 @@
 /// `reduce_gradients(model)` after `tape.backward(loss)` gives the same result without overlap; an optimizer's step
 /// calls it too.
 
+#include <shardwise/base/bodies.hpp>
 #include <shardwise/layout/diagnosis.hpp>
 #include <shardwise/module/parameters.hpp>
 #include <shardwise/train/carry_rows.hpp>

@@ -6,6 +6,8 @@
 /// Checks before a step: some parameter has a gradient; in the first step every trained one has; in the second no
 /// gradient is left that no optimizer takes; and with SHARDWISE_CHECK=1, ranks have the same settings.
 
+#include <shardwise/base/bodies.hpp>
+#include <shardwise/guard/same_on_all_ranks.hpp>
 #include <shardwise/train/reduce_gradients.hpp>
 
 namespace shardwise::detail {

@@ -12,6 +12,8 @@
 /// sgd.step(model);
 /// ```
 
+#include <shardwise/base/bodies.hpp>
+#include <shardwise/kernel/update.hpp>
 #include <shardwise/train/optimizer.hpp>
 
 namespace shardwise {

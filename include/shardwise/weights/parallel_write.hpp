@@ -14,6 +14,7 @@
 
 #include <deque>
 
+#include <shardwise/base/bodies.hpp>
 #include <shardwise/io/new_folder.hpp>
 #include <shardwise/weights/brace_expansion.hpp>
 #include <shardwise/weights/output_files.hpp>

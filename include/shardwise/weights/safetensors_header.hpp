@@ -10,6 +10,7 @@
 ///     N bytes     JSON: {"__metadata__": {…}, "NAME": {"dtype": "F32", "shape": […], "data_offsets": [b, e]}, …}
 ///     the rest    the elements, row-major and little-endian; offsets count from here
 
+#include <shardwise/base/bodies.hpp>
 #include <shardwise/io/json.hpp>
 #include <shardwise/weights/stored_type.hpp>
 

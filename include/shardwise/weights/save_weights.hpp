@@ -13,6 +13,7 @@
 
 #include <shardwise/layout/diagnosis.hpp>
 #include <shardwise/weights/parallel_write.hpp>
+#include <shardwise/weights/ranks.hpp>
 
 namespace shardwise {
 

@@ -8,6 +8,7 @@
 /// Floating-point numbers become one another, rounded once to nearest, ties to even. Integers become one
 /// another if the value fits. Nothing else is converted.
 
+#include <shardwise/base/bodies.hpp>
 #include <shardwise/tensor/tensor.hpp>
 
 namespace shardwise {

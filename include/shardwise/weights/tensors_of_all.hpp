@@ -5,6 +5,7 @@
 /// @file
 /// Which tensors the ranks have together, where each has only those of its part of a model.
 
+#include <shardwise/base/bodies.hpp>
 #include <shardwise/guard/agreement.hpp>
 #include <shardwise/io/json.hpp>
 #include <shardwise/tensor/any_tensor.hpp>

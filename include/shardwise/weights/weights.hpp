@@ -11,6 +11,7 @@
 /// weights.read_block("lm_head.weight", block.writable());   // this rank's block, converted if need be
 /// ```
 
+#include <shardwise/base/bodies.hpp>
 #include <shardwise/io/mapped_file.hpp>
 #include <shardwise/tensor/parts.hpp>
 #include <shardwise/weights/safetensors_header.hpp>

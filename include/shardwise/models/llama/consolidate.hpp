@@ -13,6 +13,7 @@
 /// checkpoint's notes; tokenizer.json is a copy of the file that the notes name under "tokenizer".
 
 #include <shardwise/checkpoint/reader.hpp>
+#include <shardwise/io/new_folder.hpp>
 #include <shardwise/models/llama/tensors.hpp>
 
 namespace shardwise {

@@ -12,6 +12,7 @@
 /// save_llama(model, "mine/");
 /// ```
 
+#include <shardwise/base/bodies.hpp>
 #include <shardwise/models/adapter_files.hpp>
 #include <shardwise/models/llama/config_file.hpp>
 #include <shardwise/models/llama/model.hpp>

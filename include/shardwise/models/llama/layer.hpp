@@ -10,9 +10,11 @@
 /// MLP.
 
 #include <shardwise/layout/diagnosis.hpp>
+#include <shardwise/models/llama/config.hpp>
 #include <shardwise/models/llama/latent.hpp>
 #include <shardwise/nn/attention.hpp>
 #include <shardwise/nn/mixture_of_experts.hpp>
+#include <shardwise/nn/project.hpp>
 #include <shardwise/nn/rms_norm.hpp>
 #include <shardwise/ops/add.hpp>
 #include <shardwise/ops/key_value_cache.hpp>
