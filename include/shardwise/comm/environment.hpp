@@ -301,6 +301,9 @@ SHARDWISE_INLINE void Environment::open(int& argc, char**& argv, ThreadLevel req
   } else {
     detail::check_mpi(MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided), "MPI_Init_thread");
     owner_ = true;
+#ifdef MPICH_VERSION  // it reports the failure of a request to this handler, whatever its own communicator has
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+#endif
     if (detail::ranks_in(MPI_COMM_WORLD) == 1) detail::check_alone();
   }
   provided_ = static_cast<ThreadLevel>(provided);

@@ -40,29 +40,19 @@ class Messages {
   }
   /// Whether all are complete, or one has failed.
   bool test() {
-    int all = 1;
-    if (code_ == MPI_SUCCESS && !requests_.empty()) {
-      statuses_.resize(requests_.size());
-      keep(MPI_Testall(static_cast<int>(requests_.size()), requests_.data(), &all, statuses_.data()));
-      if (code_ != MPI_SUCCESS) code_ = first_failure();
+    for (; code_ == MPI_SUCCESS && complete_ < requests_.size(); ++complete_) {
+      int done = 0;
+      code_ = MPI_Test(&requests_[complete_], &done, MPI_STATUS_IGNORE);
+      if (code_ == MPI_SUCCESS && done == 0) return false;
     }
-    if (all != 0) requests_.clear();
-    return all != 0 || code_ != MPI_SUCCESS;
+    requests_.clear();
+    complete_ = 0;
+    return true;
   }
   void next_round() { ++tag_; }
   int code() const { return code_; }
 
  private:
-  /// For a group, MPI may report only that some failed; the cause is in their statuses.
-  int first_failure() const {
-    int kind = MPI_SUCCESS;
-    MPI_Error_class(code_, &kind);
-    for (const MPI_Status& status : statuses_) {
-      const bool failed = status.MPI_ERROR != MPI_SUCCESS && status.MPI_ERROR != MPI_ERR_PENDING;
-      if (kind == MPI_ERR_IN_STATUS && failed) return status.MPI_ERROR;
-    }
-    return code_;
-  }
   MPI_Request& next() { return requests_.emplace_back(MPI_REQUEST_NULL); }
   void keep(int code) {
     if (code_ == MPI_SUCCESS) code_ = code;
@@ -73,7 +63,7 @@ class Messages {
   int tag_;
   int code_ = MPI_SUCCESS;
   std::vector<MPI_Request> requests_;
-  std::vector<MPI_Status> statuses_;
+  std::size_t complete_ = 0;  ///< the first that may not be
 };
 
 /// An all-to-all.

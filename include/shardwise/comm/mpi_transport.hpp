@@ -26,17 +26,19 @@ inline std::shared_ptr<const MPI_Comm> copy_of(MPI_Comm original) {
 
 /// A communicator of some ranks of `of`, in the order given. Collective over these. `over`: a communicator that
 /// contains them and carries no other traffic, because a receive with MPI_ANY_TAG could match the messages that
-/// Open MPI sends for this.
+/// Open MPI sends for this. The group is one of `over`'s: MPICH 4.0 crashes with an equal group of another communicator.
 inline MPI_Comm communicator_of(MPI_Comm of, std::span<const int> ranks, MPI_Comm over) {
-  MPI_Group all = MPI_GROUP_NULL;
-  MPI_Group some = MPI_GROUP_NULL;
+  MPI_Group known = MPI_GROUP_NULL, all = MPI_GROUP_NULL, some = MPI_GROUP_NULL;
   MPI_Comm made = MPI_COMM_NULL;
-  check_mpi(MPI_Comm_group(of, &all), "MPI_Comm_group");
-  const int included = MPI_Group_incl(all, static_cast<int>(ranks.size()), ranks.data(), &some);
-  MPI_Group_free(&all);
-  check_mpi(included, "MPI_Group_incl");
+  const int count = static_cast<int>(ranks.size());
+  std::vector<int> there(ranks.size());
+  check_mpi(MPI_Comm_group(of, &known), "MPI_Comm_group");
+  check_mpi(MPI_Comm_group(over, &all), "MPI_Comm_group");
+  check_mpi(MPI_Group_translate_ranks(known, count, ranks.data(), all, there.data()),
+            "MPI_Group_translate_ranks");
+  check_mpi(MPI_Group_incl(all, count, there.data(), &some), "MPI_Group_incl");
   const int created = MPI_Comm_create_group(over, some, 0, &made);
-  MPI_Group_free(&some);
+  for (MPI_Group* group : {&known, &all, &some}) MPI_Group_free(group);
   check_mpi(created, "MPI_Comm_create_group");
   return made;
 }
@@ -136,13 +138,26 @@ class MpiTransport final : public Transport {
                                      places.data(), type, comm_),
                        "MPI_Alltoallv");
     }
-    if (in == call.out) in = MPI_IN_PLACE;
     const MPI_Op op = in_mpi(call.elements).op;
-    if (call.kind == Collective::all_reduce)
-      return check_mpi(MPI_Allreduce(in, call.out, static_cast<int>(call.count), type, op, comm_),
+    void* out = call.out;
+    if (call.kind == Collective::all_reduce) {
+      if (in == out) in = MPI_IN_PLACE;
+      return check_mpi(MPI_Allreduce(in, out, static_cast<int>(call.count), type, op, comm_),
                        "MPI_Allreduce");
-    check_mpi(MPI_Reduce_scatter(in, call.out, ints(call.counts).data(), type, op, comm_),
-              "MPI_Reduce_scatter");
+    }
+#ifdef MPICH_VERSION  // in place, it moves this rank's block by std::memcpy, also to where it overlaps itself
+    std::vector<char, PoolAllocator<char>> block;
+    if (in == out) {
+      block.resize(
+          static_cast<std::size_t>(call.counts[static_cast<std::size_t>(rank())] * call.elements.width));
+      out = block.data();
+    }
+#endif
+    if (in == out) in = MPI_IN_PLACE;
+    check_mpi(MPI_Reduce_scatter(in, out, ints(call.counts).data(), type, op, comm_), "MPI_Reduce_scatter");
+#ifdef MPICH_VERSION
+    if (!block.empty()) std::memcpy(call.out, block.data(), block.size());
+#endif
   }
 
   MPI_Comm comm_;
