@@ -7,7 +7,6 @@
 
 #include <cmath>
 #include <cstdio>
-#include <list>
 #include <numeric>
 #include <utility>
 
@@ -634,45 +633,30 @@ void Run::export_to(const std::filesystem::path& folder, TrainedModel& model) co
                   static_cast<double>(bytes) * 1e-6);
     return;
   }
-  namespace fs = std::filesystem;
-  std::list<sw::detail::TemporaryFile> beside;  // next to the weights
-  std::vector<fs::path> without;
-  auto copy = [&](const fs::path& file, const char* name) {
-    const fs::path target = folder / name;
-    if (file.empty() || !fs::exists(file)) {
-      without.push_back(target);
-    } else if (!fs::exists(target) || !fs::equivalent(file, target)) {
-      const std::string text = sw::detail::read_text(file);
-      const sw::detail::File& copied =
-          beside.emplace_back(target, sw::detail::temporary_token(), folder / "config.json").file();
-      copied.write(text, 0);
-      copied.sync();
-    }
-  };
+  Texts beside;
   sw::detail::together(sw::world(), "the export", [&] {
-    if (!prints()) return;
-    fs::create_directories(folder);
-    copy(options_.tokenizer, "tokenizer.json");
+    const auto add = [&](const std::filesystem::path& file, const char* name) {
+      beside[name] = file.empty() || !std::filesystem::exists(file)
+                         ? std::nullopt
+                         : std::optional(sw::detail::read_text(file));
+    };
+    add(options_.tokenizer, "tokenizer.json");
     for (const char* name : text_files) {
-      fs::path place = place_of_text(name, options_.from, options_.tokenizer);
+      std::filesystem::path place = place_of_text(name, options_.from, options_.tokenizer);
       if (std::string_view(name) == "chat_template.jinja" && !options_.chat_template.empty())
         place = options_.chat_template;
-      if (!place.empty()) copy(place, name);
+      if (!place.empty()) add(place, name);
     }
   });
-  const sw::Index bytes = model.export_to(folder, special_tokens());
-  sw::detail::together(sw::world(), "the export",
-                       [&] {  // only now: earlier failures leave an existing model intact
-                         if (!prints()) return;
-                         for (sw::detail::TemporaryFile& file : beside) file.commit();
-                         for (const fs::path& file : without) fs::remove(file);
-                         if (options_.format == "pytorch") {
-                           write_pytorch_file(sw::Weights(folder), folder / "pytorch_model.bin");
-                           fs::remove(folder / "model.safetensors");
-                         }
-                         std::printf("saved to %s; this rank wrote %.2f MB\n", folder.c_str(),
-                                     static_cast<double>(bytes) * 1e-6);
-                       });
+  const sw::Index bytes = model.export_to(folder, special_tokens(), beside);
+  sw::detail::together(sw::world(), "the export", [&] {
+    if (!prints()) return;
+    if (options_.format == "pytorch") {
+      write_pytorch_file(sw::Weights(folder), folder / "pytorch_model.bin");
+      std::filesystem::remove(folder / "model.safetensors");
+    }
+    std::printf("saved to %s; this rank wrote %.2f MB\n", folder.c_str(), static_cast<double>(bytes) * 1e-6);
+  });
 }
 
 }  // namespace tools

@@ -116,8 +116,9 @@ class TrainedLlama final : public TrainedModel {
     const sw::Index outer = diloco_ ? state(*diloco_) : 0;
     return is_first_replica() ? bytes + outer : bytes;
   }
-  sw::Index export_to(const std::filesystem::path& folder, const sw::LlamaTokens& special) override {
-    return is_first_replica() ? sw::save_llama(mesh_, stages_, folder, {}, special) : 0;
+  sw::Index export_to(const std::filesystem::path& folder, const sw::LlamaTokens& special,
+                      const Texts& beside) override {
+    return is_first_replica() ? sw::save_llama(mesh_, stages_, folder, {.beside = beside}, special) : 0;
   }
   sw::Index export_adapters(const std::filesystem::path& folder, const std::filesystem::path& base) override {
     if constexpr (has_adapters) {

@@ -9,7 +9,10 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <memory>
+#include <optional>
+#include <string>
 
 #include <shardwise/data/loaded_batch.hpp>
 #include <shardwise/mesh/mesh.hpp>
@@ -31,6 +34,9 @@ struct TrainSettings {
   std::uint64_t seed = 1;
 };
 
+/// Texts of files by name; without a text, a file is removed.
+using Texts = std::map<std::string, std::optional<std::string>>;
+
 class TrainedModel {
  public:
   using Load = std::function<sw::LoadedBatch<Mesh>(const Mesh& mesh, sw::Index micro_batch)>;
@@ -51,9 +57,10 @@ class TrainedModel {
   /// The bytes of these that this rank saves: if several ranks have a block, each saves a part of its rows. Creates the
   /// state of the optimizer if there is none.
   virtual sw::Index saved_bytes() = 0;
-  /// Saves the model in Hugging Face's format, merged with its adapters if it has any; returns the bytes that this
-  /// rank wrote.
-  virtual sw::Index export_to(const std::filesystem::path& folder, const sw::LlamaTokens& special) = 0;
+  /// Saves the model in Hugging Face's format, merged with its adapters if it has any, and the texts beside it;
+  /// returns the bytes that this rank wrote.
+  virtual sw::Index export_to(const std::filesystem::path& folder, const sw::LlamaTokens& special,
+                              const Texts& beside) = 0;
   /// Saves its adapters in PEFT's format; `base` is the folder of their base model. Throws `std::logic_error` if
   /// there are no adapters.
   virtual sw::Index export_adapters(const std::filesystem::path& folder,

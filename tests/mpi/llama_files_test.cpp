@@ -304,21 +304,34 @@ TEST_CASE("a kill leaves the weights of a model and its config.json, or those of
   const auto path = folder / "model";
   const auto mesh = llama_meshes(grouped).back();
   const LlamaConfig wider = changed([](auto& config) { config.features = 24; });
-  int looks = 0, unlike = 0;
+  int looks = 0, unlike = 0, refused = 0;
   const auto save = [&](const LlamaConfig& config, Index most) {
     Model model(mesh, config);
     sw::initialize(model, 3);
-    looks = unlike = 0;
+    looks = unlike = refused = 0;
+    const std::string text = std::to_string(config.features);
     if (sw::world().rank() == 0) {
       between_renames = [&] {
         const sw::Weights weights(path);
         ++looks;
-        const Index features = sw::read_llama_config(path / "config.json").features;
-        unlike += weights.tensor("model.norm.weight").shape[0] != features;
+        const Index features = weights.tensor("model.norm.weight").shape[0];
+        try {
+          unlike += sw::read_llama_config(path / "config.json").features != features ||
+                    bytes_of_file(path / "tokenizer.json") != std::to_string(features) ||
+                    std::filesystem::exists(path / "old") == (config.features == features);
+        } catch (const std::runtime_error& error) {
+          refused += error.what() ==
+                     (path / "config.json").string() + ": cannot be opened: No such file or directory";
+          unlike += refused == 0;
+        }
       };
     }
-    sw::save_llama(model, path, {.max_file_bytes = most});
+    sw::save_llama(model, path,
+                   {.max_file_bytes = most, .beside = {{"tokenizer.json", text}, {"old", std::nullopt}}});
     between_renames = {};
+    CHECK(unlike == 0);
+    if (sw::world().rank() == 0) CHECK_FALSE(std::filesystem::exists(path / "old"));
+    folder.file("model/old", "of the model before");
     if (sw::world().rank() == 0) CHECK(looks > 0);
     const auto expected = weights_of(model);
     sw::initialize(model, 4);
@@ -329,28 +342,42 @@ TEST_CASE("a kill leaves the weights of a model and its config.json, or those of
   };
   Model first(mesh, grouped);
   sw::initialize(first, 3);
-  sw::save_llama(first, path);
+  sw::save_llama(first, path, {.beside = {{"tokenizer.json", "12"}}});
   folder.file("model/note", "mine");
+  folder.file("model/old", "of the model before");
   if (sw::world().rank() == 0) std::filesystem::create_symlink("nowhere", path / "link");
   sw::world().barrier();
   for (const Index most : {0, 1000, 1000, 0}) {  // one file, then several, others, one again
     for (const LlamaConfig& config : {wider, grouped}) {
       save(config, most);
-      CHECK(unlike == 0);
+      CHECK(refused == 0);
     }
   }
   CHECK(bytes_of_file(path / "note") == "mine");
   std::set<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator(path))
     names.insert(entry.path().filename().string());
-  CHECK(names == std::set<std::string>{"config.json", "link", "model.safetensors", "note"});
+  CHECK(names ==
+        std::set<std::string>{"config.json", "link", "model.safetensors", "note", "old", "tokenizer.json"});
   CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 1);
   sw::world().barrier();
 
-  // A folder that has others in it stays where it is.
+  // A folder that has others in it stays where it is. A kill may leave it without a config.json.
   if (sw::world().rank() == 0) std::filesystem::create_directory(path / "inner");
   sw::world().barrier();
   save(wider, 0);
+  if (sw::world().rank() == 0) CHECK(refused > 0);
+  for (const char* name : {"config.json.replaced", "tokenizer.json.replaced", "old.replaced"})
+    CHECK_FALSE(std::filesystem::exists(path / name));
+  // A save that fails there leaves what was there.
+  const auto before = bytes_of_file(path / "config.json");
+  if (sw::world().rank() == 0) {
+    std::filesystem::remove(path / "model.safetensors");
+    std::filesystem::create_directories(path / "model.safetensors" / "taken");
+  }
+  sw::world().barrier();
+  CHECK(has(error_of([&] { sw::save_llama(first, path); }), "cannot be renamed"));
+  CHECK(bytes_of_file(path / "config.json") == before);
   CHECK(std::filesystem::is_directory(path / "inner"));
   CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 1);
 }

@@ -166,7 +166,8 @@ Index save_adapters(const Communicator& ranks, Module& module, const Path& folde
   const AdaptersOf all = writers == Writers::each_its_part ? adapters_of_all(ranks, own, given) : alike(own);
   const auto name_of = adapter_name(options.name_of);
   return write_together(
-      ranks, "save_adapters", folder / adapter_weights_name, {.type = options.type},
+      ranks, "save_adapters", folder / adapter_weights_name,
+      {.type = options.type, .beside = {{adapter_config_name, adapter_config_text(all, given, options)}}},
       [&](auto& list) {
         const auto add = [&](const std::string& name, ParameterState* cell, bool down) {
           add_written(list, name_of(name), {name, cell});
@@ -178,7 +179,7 @@ Index save_adapters(const Communicator& ranks, Module& module, const Path& folde
           add(layer.path + ".lora_B.weight", layer.up, false);
         }
       },
-      {adapter_config_text(all, given, options), adapter_config_name}, writers);
+      writers);
 }
 
 /// Throws `std::runtime_error` unless a file's adapters match these and it uses only plain LoRA. PEFT writes all of

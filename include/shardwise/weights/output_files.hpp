@@ -22,6 +22,9 @@ struct SaveOptions {
   Index max_file_bytes = 0;
   /// Hugging Face's loaders refuse files without this format.
   std::map<std::string, std::string> metadata = {{"format", "pt"}};
+  /// Texts of other files in the folder, by name, which change together with the weights. Without a text, a file is
+  /// removed.
+  std::map<std::string, std::optional<std::string>> beside = {};
 };
 
 namespace detail {
@@ -32,18 +35,12 @@ struct OutputFile {
   SafetensorsHeader header;
 };
 
-/// The text of a configuration that belongs to the tensors, in their folder, if there is one.
-struct OutputConfig {
-  std::string text = {};
-  std::string name = "config.json";
-};
-
 struct OutputPlan {
   std::vector<OutputFile> files;
   bool in_folder = false;  // else it is one file of the caller's naming
   Path folder;
   std::string index;  // the text of the index, if there are several files
-  OutputConfig config;
+  std::map<std::string, std::optional<std::string>> beside;
 
   bool several() const { return files.size() > 1; }
 };
@@ -102,6 +99,7 @@ inline OutputPlan plan_output(const Path& path, std::vector<StoredTensor> tensor
                               const SaveOptions& options) {
   check(tensors, options);
   OutputPlan plan;
+  plan.beside = options.beside;
   plan.files.emplace_back();
   Index filled = 0;
   for (StoredTensor& tensor : tensors) {

@@ -7,10 +7,11 @@
 /// everything is on the device, rank 0 renames.
 ///
 /// The folder always holds the old tensors or the new, whole. One step makes the new ones count: renaming the one file
-/// or the index, or removing the model.safetensors that several files replace. Then config.json is renamed, and the
-/// files that the old index listed are removed: a crash in between leaves files that no index lists. If config.json
-/// differs from the one that is there, the folder changes places with a new one instead, so that both count in one
-/// step; where that is impossible, a crash between the two renames leaves the old config.json.
+/// or the index, or removing the model.safetensors that several files replace. Then the files beside them, such as
+/// config.json, are renamed, and the files that the old index listed are removed: a crash in between leaves files that
+/// no index lists. If a file beside them changes, the folder changes places with a new one instead, so that all count
+/// in one step. Where that is impossible, the old files beside them are NAME.replaced until the new ones are there: a
+/// crash in between leaves no config.json, so nothing reads the folder as a model.
 
 #include <deque>
 
@@ -96,7 +97,8 @@ class ParallelWrite {
   /// Rank 0's names are those of all ranks, which must have the same plan.
   void agree_on_names() {
     Fnv1a texts;
-    texts.add(plan_.index + plan_.config.text);
+    texts.add(plan_.index);
+    for (const auto& [name, text] : plan_.beside) texts.add(name + '\0' + text.value_or("") + '\0');
     for (const OutputFile& file : plan_.files) texts.add(file.target.string() + '\0' + file.head);
     const std::array<Index, 2> mine{std::bit_cast<Index>(texts.value), static_cast<Index>(name_token())};
     const std::vector<Index> all = gather(work_.ranks, mine);
@@ -120,7 +122,7 @@ class ParallelWrite {
   Path index_path() const { return plan_.folder / "model.safetensors.index.json"; }
 
   void create() {
-    if (plan_.in_folder || !plan_.config.text.empty()) {
+    if (plan_.in_folder || !plan_.beside.empty()) {
       std::error_code failure;
       const bool fresh = std::filesystem::create_directories(plan_.folder, failure);
       if (failure) throw_file_error(plan_.folder, "cannot be created", failure.value());
@@ -128,7 +130,9 @@ class ParallelWrite {
     }
     for (const OutputFile& file : plan_.files) create(file.target, file.head);
     if (plan_.several()) create(index_path(), plan_.index);
-    if (!plan_.config.text.empty()) create(plan_.folder / plan_.config.name, plan_.config.text);
+    for (const auto& [name, text] : plan_.beside) {
+      if (text) create(plan_.folder / name, *text);
+    }
   }
   /// A file with a new name has the access of the weights that it replaces.
   void create(const Path& target, const std::string& text) {
@@ -160,28 +164,41 @@ class ParallelWrite {
 
   void commit() {
     const auto replaced = plan_.in_folder ? files_listed_in(index_path()) : std::set<std::string>{};
-    if (has_other_config() && exchange_folder(replaced)) return;
-    rename_files();
+    const std::vector<Path> others = others_beside();
+    if (!others.empty() && exchange_folder(replaced, others)) return;
+    rename_files(others);
     sync_folder(plan_.folder);
     if (plan_.several()) {
       remove_file(plan_.folder / "model.safetensors");
       sync_folder(plan_.folder);
     }
-    if (!plan_.config.text.empty()) temporaries_.back().rename();
+    for (const bool last : {false, true}) {  // config.json comes last
+      for (TemporaryFile& file : temporaries_)
+        if (!file.path().empty() && (last || file.target().filename() != "config.json")) file.rename();
+    }
+    for (const auto& [name, text] : plan_.beside) remove_file(set_aside(plan_.folder / name));
     if (plan_.in_folder && !plan_.several()) remove_file(index_path());
     sync_folder(plan_.folder);
     remove_all_but_new(replaced);
   }
 
-  bool has_other_config() const {
-    const Path config = plan_.folder / plan_.config.name;
-    return !plan_.config.text.empty() && status_of(config) && read_text(config) != plan_.config.text;
+  /// The files beside the weights that are there, if any of them gets another text or is removed.
+  std::vector<Path> others_beside() const {
+    std::vector<Path> there;
+    bool other = false;
+    for (const auto& [name, text] : plan_.beside) {
+      if (!status_of(plan_.folder / name)) continue;
+      there.push_back(plan_.folder / name);
+      other |= !text || read_text(there.back()) != *text;
+    }
+    return other ? there : std::vector<Path>{};
   }
+  static Path set_aside(const Path& file) { return Path(file.string() + ".replaced"); }
 
-  /// Makes weights and another configuration count in one step: the folder changes places with a new one, which has
+  /// Makes weights and other files beside them count in one step: the folder changes places with a new one, which has
   /// links to the files that stay. Returns false where that is impossible: if it has folders in it, a job is at work in
   /// it, or the file system has no links.
-  bool exchange_folder(std::set<std::string> replaced) {
+  bool exchange_folder(std::set<std::string> replaced, const std::vector<Path>& others) {
     try {
       const File old(plan_.folder, O_RDONLY | O_DIRECTORY);
       if (std::filesystem::equivalent(plan_.folder, ".") || (!old.lock() && errno == EWOULDBLOCK))
@@ -192,6 +209,7 @@ class ParallelWrite {
         replaced.insert({temporary.path().filename(), temporary.target().filename()});
       }
       if (plan_.in_folder) replaced.insert({"model.safetensors", index_path().filename()});
+      for (const Path& file : others) replaced.insert({file.filename(), set_aside(file).filename()});
       for (const auto& entry : std::filesystem::directory_iterator(plan_.folder)) {
         const Path name = entry.path().filename();
         if (std::filesystem::is_directory(entry.symlink_status())) return false;
@@ -205,15 +223,16 @@ class ParallelWrite {
   }
 
   /// The one file; or several, which have names that nothing lists, and then their index.
-  void rename_files() {
-    if (!plan_.several()) return temporaries_.front().rename();
+  void rename_files(const std::vector<Path>& others) {
+    const std::size_t count = plan_.several() ? plan_.files.size() : 0;
     try {
-      const std::size_t count = plan_.files.size();
+      for (const Path& file : others) std::filesystem::rename(file, set_aside(file));
       for (std::size_t i = 0; i < count; ++i) temporaries_[i].rename();
       sync_folder(plan_.folder);
       temporaries_[count].rename();
     } catch (...) {
-      for (const OutputFile& file : plan_.files) ::unlink(file.target.c_str());
+      for (std::size_t i = 0; i < count; ++i) ::unlink(plan_.files[i].target.c_str());
+      for (const Path& file : others) ::rename(set_aside(file).c_str(), file.c_str());
       throw;
     }
   }
@@ -254,27 +273,25 @@ inline std::vector<StoredTensor> stored_by_all(const Communicator& ranks, std::s
   return stored;
 }
 
-/// Plans and writes tensors, and a configuration beside them if there is a text for one; which rank writes each is
-/// noted in them. Collective; a failure on any rank is an error of all.
+/// Plans and writes tensors, and the files beside them; which rank writes each is noted in them. Collective; a failure
+/// on any rank is an error of all.
 Index plan_and_write(const Communicator& ranks, std::string_view task, const Path& path,
-                     const SaveOptions& options, std::vector<WrittenTensor>& tensors,
-                     const OutputConfig& config, Writers writers);
+                     const SaveOptions& options, std::vector<WrittenTensor>& tensors, Writers writers);
 
 /// The same of the tensors that collect(list) puts into a list; an error of it is an error of all ranks.
 template <class Collect>
 Index write_together(const Communicator& ranks, std::string_view task, const Path& path,
-                     const SaveOptions& options, Collect collect, const OutputConfig& config = {},
-                     Writers writers = Writers::all_alike) {
+                     const SaveOptions& options, Collect collect, Writers writers = Writers::all_alike) {
   std::vector<WrittenTensor> tensors;
   together(ranks, task, [&] { collect(tensors); });
-  return plan_and_write(ranks, task, path, options, tensors, config, writers);
+  return plan_and_write(ranks, task, path, options, tensors, writers);
 }
 
 #ifdef SHARDWISE_BODIES
 
 SHARDWISE_INLINE Index plan_and_write(const Communicator& ranks, std::string_view task, const Path& path,
                                       const SaveOptions& options, std::vector<WrittenTensor>& tensors,
-                                      const OutputConfig& config, Writers writers) {
+                                      Writers writers) {
   std::vector<StoredTensor> stored;
   if (writers == Writers::each_its_part) {
     stored = stored_by_all(ranks, task, tensors);
@@ -284,10 +301,7 @@ SHARDWISE_INLINE Index plan_and_write(const Communicator& ranks, std::string_vie
     }
   }
   OutputPlan plan;
-  together(ranks, task, [&] {
-    plan = plan_output(path, std::move(stored), options);
-    plan.config = config;
-  });
+  together(ranks, task, [&] { plan = plan_output(path, std::move(stored), options); });
   CollectiveWrite work(ranks, std::string(task));
   return ParallelWrite(work, std::move(plan), tensors).run();
 }

@@ -183,16 +183,16 @@ Index save_llama(const Communicator& ranks, Model& model, const LlamaConfig& con
         tensor.shape = hugging_face_shape(parameter.name, std::move(tensor.shape));
     }
   };
-  return write_together(ranks, "save_llama", folder, options, collect,
-                        {llama_config_text(config, torch_name(type).value_or("float32"), tokens)}, writers);
+  SaveOptions all = options;
+  all.beside["config.json"] = llama_config_text(config, torch_name(type).value_or("float32"), tokens);
+  return write_together(ranks, "save_llama", folder, all, collect, writers);
 }
 
 }  // namespace detail
 
 /// Writes config.json and the weights to a folder, as `save_weights` does, under Hugging Face's names, with heads
-/// and head_dim merged; `options.name_of` is not used. config.json includes `tokens`, and is renamed right after
-/// the weights. An existing generation_config.json is kept. Weights are merged with their adapters, which needs
-/// memory for a copy of them.
+/// and head_dim merged; `options.name_of` is not used. config.json includes `tokens`. An existing
+/// generation_config.json is kept. Weights are merged with their adapters, which needs memory for a copy of them.
 template <class MeshType, class PlanType, class T>
 Index save_llama(Llama<MeshType, PlanType, T>& model, const std::filesystem::path& folder,
                  const SaveOptions& options = {}, const LlamaTokens& tokens = {}) {
