@@ -243,6 +243,45 @@ TEST_CASE("layers of DeepSeek V3 that predict further tokens are left out") {
 
 TEST_CASE("the names in braces, as in a shell") {
   using Names = std::vector<std::string>;
+TEST_CASE("numbers that choose experts and are not finite are refused by file, tensor, element and rank") {
+  const ScratchFolder scratch;
+  const auto refused = [&](const std::string& name, const std::string& tensor, std::size_t element,
+                           float value) {
+    const auto given = folder_of(name);
+    const LlamaConfig config = read_llama_config(given / "config.json");
+    std::string bytes = bytes_of_file(given / "model.safetensors");
+    const Weights weights(given);
+    REQUIRE(weights.tensor(tensor).type == StoredType::f32);
+    std::memcpy(bytes.data() + weights.tensor(tensor).offset + 4 * element, &value, 4);
+    world().barrier();
+    scratch.file("config.json", bytes_of_file(given / "config.json"));
+    const auto path = scratch.file("model.safetensors", bytes);
+    std::string message;
+    for (const LlamaMesh& mesh : llama_meshes(config)) {
+      Llama<LlamaMesh, Tensor> model(mesh, config);
+      message = error_of([&] { load_llama(model, scratch.path()); });
+      const std::string place = "load_llama: " + path.string() + ": tensor \"" + tensor + "\": element ";
+      REQUIRE(has(message, place));
+      message.erase(0, place.size());
+      world().barrier();
+    }
+    const auto import = [&] { import_weights(scratch.path(), scratch / "imported"); };
+    if (world().rank() == 0) CHECK(has(error_of(import), ": tensor \"" + tensor + "\": element "));
+    world().barrier();
+    return message;
+  };
+  const auto infinity = std::numeric_limits<float>::infinity();
+  const std::string rank1 = " (rank " + std::to_string(1 % world().size()) + ")",
+                    rank2 = " (rank " + std::to_string(2 % world().size()) + ")";
+  const std::string bias = "model.layers.1.mlp.gate.e_score_correction_bias";
+  CHECK(refused("deepseek_v3", bias, 7, std::nanf("")) == "7 is nan, expected a finite number" + rank1);
+  CHECK(refused("deepseek_v3", bias, 0, -infinity) == "0 is -inf, expected a finite number" + rank1);
+  CHECK(refused("deepseek_v3", "model.layers.2.mlp.gate.weight", 30, infinity) ==
+        "30 is inf, expected a finite number" + rank2);
+  CHECK(refused("mixtral", "model.layers.1.block_sparse_moe.gate.weight", 119, infinity) ==
+        "119 is inf, expected a finite number" + rank1);
+}
+
   CHECK(expanded_names("a.weight") == Names{"a.weight"});
   CHECK(expanded_names("e.{0..1}.{w1,w3}.x") == Names{"e.0.w1.x", "e.0.w3.x", "e.1.w1.x", "e.1.w3.x"});
   CHECK(expanded_names("{9..11}") == Names{"9", "10", "11"});

@@ -111,15 +111,15 @@ inline bool is_surplus(const LlamaConfig& config, std::string_view name) {
   return (config.tied && name == head_name) || name.ends_with(".rotary_emb.inv_freq");
 }
 
-/// Throws `std::runtime_error` if files have a head for a tied model that differs from the table. Each rank
-/// compares some rows.
-void check_tied_head(const Path& path, const LlamaConfig& config, int rank = 0, int ranks = 1);
+/// Throws `std::runtime_error` if files have a head for a tied model that differs from the table, or numbers that choose
+/// experts and are not finite, which losses need not show. Each rank checks some rows and layers.
+void check_weights(const Path& path, const LlamaConfig& config, int rank = 0, int ranks = 1);
 
 /// `model`: a Llama or, if it is divided among `ranks`, this rank's stages.
 template <class Model>
 Index load_llama(const Communicator& ranks, Model& model, const LlamaConfig& config,
                  const std::filesystem::path& path) {
-  together(ranks, "load_llama", [&] { check_tied_head(path, config, ranks.rank(), ranks.size()); });
+  together(ranks, "load_llama", [&] { check_weights(path, config, ranks.rank(), ranks.size()); });
   auto may_be_surplus = [&](std::string_view name) { return is_surplus(config, name); };
   return load_parameters(ranks, given_parameters_of(model), DividedModule<Model>, path,
                          {.name_of = hugging_face_names(config), .may_be_surplus = may_be_surplus});
@@ -215,10 +215,24 @@ Index save_llama(const Job& job, Stages<Llama<MeshType, PlanType, T>>& stages,
 namespace shardwise {
 namespace detail {
 
-SHARDWISE_INLINE void check_tied_head(const Path& path, const LlamaConfig& config, int rank, int ranks) {
-  if (!config.tied) return;
+SHARDWISE_INLINE void check_weights(const Path& path, const LlamaConfig& config, int rank, int ranks) {
+  if (!config.tied && !config.experts) return;
   const Weights weights(path);
-  if (!weights.contains(head_name) || !weights.contains(table_name)) return;
+  const auto name_of = hugging_face_names(config);
+  for (Index layer = rank; config.experts && layer < config.layers; layer += ranks) {
+    for (const char* part : {".experts.router", ".experts.bias"}) {
+      const std::string name = name_of("layers." + std::to_string(layer) + part);
+      if (!weights.contains(name)) continue;
+      const Index count = weights.tensor(name).bytes / size_of(weights.tensor(name).type);
+      std::vector<double> numbers(static_cast<std::size_t>(count));
+      weights.read_block(name, View<double, 1>{numbers.data(), {count}, {0}, {count}});
+      const auto bad = std::ranges::find_if(numbers, [](double x) { return !is_finite(x); });
+      if (bad == numbers.end()) continue;
+      fail<std::runtime_error>({weights.file_of(name).path().string(), ": tensor \"", name, "\": element ",
+                                bad - numbers.begin(), " is ", *bad, ", expected a finite number"});
+    }
+  }
+  if (!config.tied || !weights.contains(head_name) || !weights.contains(table_name)) return;
   for (Index row = rank; row < config.vocabulary; row += ranks) {
     const auto read = [&](const char* name) {
       std::vector<double> numbers(static_cast<std::size_t>(config.features));

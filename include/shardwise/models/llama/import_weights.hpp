@@ -41,7 +41,7 @@ class WeightsImport {
       : options_(options), weights_(folder), config_(read_json(folder / "config.json")) {
     const LlamaConfig config = naming(folder / "config.json", [&] { return llama_config_of(config_); });
     manifest_.files.push_back({rank_file_name(0), 0});
-    check_tied_head(folder, config);
+    check_weights(folder, config);
     for (const LlamaTensor& wanted : llama_tensors(config)) plan(wanted);
     std::set<std::string_view> used;
     for (const std::vector<std::string>& names : sources_) used.insert(names.begin(), names.end());
