@@ -145,6 +145,14 @@ TEST_CASE("experts that are not computed are refused by the name of their key") 
   json["scoring_func"] = "sigmoid";
   CHECK(problem(json) == "scoring_func: it is \"sigmoid\", expected \"softmax\"");
 
+  for (const char* text : {deepseek, deepseek_v2_lite, deepseek_v3}) {
+    json = published(text);
+    json.erase("n_routed_experts");  // dense in DeepSeek's own code, not in transformers
+    CHECK(problem(json) == "n_routed_experts: it is missing, expected an integer, 1 or more");
+    json["n_routed_experts"] = nullptr;
+    CHECK(problem(json) == "n_routed_experts: it is missing, expected an integer, 1 or more");
+  }
+
   json = published(deepseek_v2_lite);
   json["topk_method"] = "group_limited_greedy";
   CHECK(problem(json) == "topk_method: it is \"group_limited_greedy\", expected \"greedy\"");
@@ -235,14 +243,6 @@ TEST_CASE("tensors of experts that are missing or of another shape are named") {
   CHECK(has(refused(config), "expected the shape [35 x 24], found [36 x 24]"));
 }
 
-TEST_CASE("layers of DeepSeek V3 that predict further tokens are left out") {
-  const LlamaConfig config = read(published(deepseek_v3));
-  CHECK(detail::is_surplus(config, "model.layers.61.mlp.experts.0.up_proj.weight"));
-  CHECK_FALSE(detail::is_surplus(config, "model.layers.60.mlp.experts.0.up_proj.weight"));
-}
-
-TEST_CASE("the names in braces, as in a shell") {
-  using Names = std::vector<std::string>;
 TEST_CASE("numbers that choose experts and are not finite are refused by file, tensor, element and rank") {
   const ScratchFolder scratch;
   const auto refused = [&](const std::string& name, const std::string& tensor, std::size_t element,
@@ -282,6 +282,14 @@ TEST_CASE("numbers that choose experts and are not finite are refused by file, t
         "119 is inf, expected a finite number" + rank1);
 }
 
+TEST_CASE("layers of DeepSeek V3 that predict further tokens are left out") {
+  const LlamaConfig config = read(published(deepseek_v3));
+  CHECK(detail::is_surplus(config, "model.layers.61.mlp.experts.0.up_proj.weight"));
+  CHECK_FALSE(detail::is_surplus(config, "model.layers.60.mlp.experts.0.up_proj.weight"));
+}
+
+TEST_CASE("the names in braces, as in a shell") {
+  using Names = std::vector<std::string>;
   CHECK(expanded_names("a.weight") == Names{"a.weight"});
   CHECK(expanded_names("e.{0..1}.{w1,w3}.x") == Names{"e.0.w1.x", "e.0.w3.x", "e.1.w1.x", "e.1.w3.x"});
   CHECK(expanded_names("{9..11}") == Names{"9", "10", "11"});

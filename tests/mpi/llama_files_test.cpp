@@ -405,6 +405,13 @@ TEST_CASE("what is wrong in a config.json is named with file, key and value") {
   CHECK(with("vocab_size", 18446744073709551615u) ==
         "vocab_size: it is 18446744073709551615, expected an integer, 1 or more");
   CHECK(with("rms_norm_eps", 0) == "rms_norm_eps: it is 0, expected a positive number");
+  for (const double number : {1e39, 3.5e38, 1e-39}) {
+    for (const char* key : {"rms_norm_eps", "rope_theta", "initializer_range"}) {
+      CHECK(with(key, number) == std::string(key) + ": it is " + Json(number).dump() +
+                                     ", expected a number from 1.2e-38 to 3.4e38");
+    }
+  }
+  CHECK(with("rope_theta", 3e38) == "unnamed: no error");
   CHECK(with("rope_theta", -1.5) == "rope_theta: it is -1.5, expected a positive number");
   CHECK(with("initializer_range", true) == "initializer_range: it is true, expected a positive number");
   CHECK(with("tie_word_embeddings", 1) == "tie_word_embeddings: it is 1, expected true or false");
@@ -489,6 +496,9 @@ TEST_CASE("what is wrong in a config.json is named with file, key and value") {
   const auto no_json = folder.file("broken.json", "{\"vocab_size\": 32");
   CHECK(has(error_of([&] { sw::read_llama_config(no_json); }), "broken.json: not JSON: "));
   CHECK(has(error_of([&] { sw::read_llama_config(folder / "none.json"); }), "none.json"));
+  const auto large = folder.file("large.json", "{\"rope_theta\": 1e400}");
+  CHECK(error_of([&] { sw::read_llama_config(large); }) ==
+        large.string() + ": not JSON: number overflow parsing '1e400'");
 }
 
 TEST_CASE("Hugging Face's name for every parameter") {

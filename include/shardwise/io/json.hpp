@@ -225,9 +225,12 @@ class JsonPart {
     }
     return values;
   }
+  /// A number that is neither 0 nor infinite in float, in which models compute.
   double positive_number() const {
-    if (!json_->is_number() || !(json_->get<double>() > 0)) expected("a positive number");
-    return json_->get<double>();
+    const double number = json_->is_number() ? json_->get<double>() : 0;
+    if (!(number > 0)) expected("a positive number");
+    if (number < 1.2e-38 || number > 3.4e38) expected("a number from 1.2e-38 to 3.4e38");
+    return number;
   }
 
   /// Fails if there are other keys: nothing in the text is ignored.

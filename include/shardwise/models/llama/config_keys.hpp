@@ -35,7 +35,8 @@ void each_expert_key(const HuggingFaceFamily& family, auto& config, auto&& key) 
   const char* const experts = family.mixtral()    ? "num_local_experts"
                               : family.deepseek() ? "n_routed_experts"
                                                   : "num_experts";
-  key(experts, mixture.experts);
+  // A DeepSeek without this key is dense in DeepSeek's own code, and has 64 or 256 experts in transformers.
+  key(experts, mixture.experts, family.deepseek() ? KeyKind::required : KeyKind::optional);
   key("num_experts_per_tok", routing.k);
   if (family.mixtral()) return key("router_jitter_noise", Json(0.0));
   key("moe_intermediate_size", mixture.hidden);
