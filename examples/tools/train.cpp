@@ -171,6 +171,9 @@ void check_files(const TrainOptions& options) {
                                 (options.data.empty() ? "--text" : "--data") + " has " +
                                 std::to_string(paths.size()) + " paths: expected one for each");
   }
+  if (!options.cache.empty() && !options.cache.has_filename())
+    throw std::invalid_argument("--cache " + options.cache.string() +
+                                ": a folder, expected the name of a file");
   if (options.long_documents != "refuse" && options.data.empty())
     throw std::invalid_argument("--long-documents is for JSON lines: give --data");
   const auto place = [](const std::filesystem::path& folder) {

@@ -347,6 +347,43 @@ void killed_half_way(const std::vector<fs::path>& paths, CountingEncoder encoder
   REQUIRE(WIFSIGNALED(status));
 }
 
+TEST_CASE("a cache that is a symbolic link, or is named as a folder, is refused, and stays") {
+  const Folder folder;
+  write(folder / "text", "a b c");
+  const fs::path cache = folder / "cache", link = folder / "link";
+  open_token_corpus({folder / "text"}, ByteTokenizer(), cache);
+  const std::string good = read(cache),
+                    expected = ": a folder or a symbolic link, expected the name of the file itself";
+  const auto error = [&](const fs::path& place) {
+    return error_of([&] { open_token_corpus({folder / "text"}, ByteTokenizer(), place); });
+  };
+  for (const fs::path& to : {cache, folder / "none"}) {
+    fs::create_symlink(to, link);
+    CHECK(error(link) == link.string() + expected);
+    CHECK(fs::read_symlink(link) == to);
+    fs::remove(link);
+  }
+  CHECK(read(cache) == good);
+  for (const char* place : {"./", "none/"})
+    CHECK(error(folder / place) == (folder / place).string() + expected);
+  CHECK(files_in(folder.path()) == 2);
+}
+
+TEST_CASE("a file of tokens that shrinks while it is in use is an error of the next copy") {
+  const Folder folder;
+  write(folder / "text", std::string(100'000, 'x'));
+  const fs::path cache = folder / "cache";
+  const TokenCorpus corpus = open_token_corpus({folder / "text"}, ByteTokenizer(), cache);
+  std::vector<std::int32_t> tokens(10);
+  corpus.copy(99'000, tokens);
+  const auto size = fs::file_size(cache);
+  fs::resize_file(cache, 1000);
+  CHECK(error_of([&] { corpus.copy(99'000, tokens); }) ==
+        cache.string() + ": in use, but cut from " + std::to_string(size) + " to 1000 bytes");
+  fs::resize_file(cache, size);
+  corpus.copy(99'000, tokens);  // the place is there again
+}
+
 TEST_CASE("who is killed half-way leaves nothing that is trusted") {
   const Folder folder;
   write(folder / "text/a", "first");

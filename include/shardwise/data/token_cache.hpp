@@ -35,9 +35,13 @@ inline void check_outside(const Paths& paths, const Path& cache) {
   }
 }
 
-/// Throws `std::runtime_error` if a user other than this one and root may change or replace the cache. (In a folder
-/// with the sticky bit, such as /tmp, only a file's owner may.)
+/// Throws `std::runtime_error` if the cache is named as a folder or is a symbolic link, which would be replaced, or if a
+/// user other than this one and root may change or replace it. (In a folder with the sticky bit, such as /tmp, only a
+/// file's owner may.)
 inline void check_trusted(const Path& cache) {
+  if (!cache.has_filename() || std::filesystem::is_symlink(cache))
+    fail<std::runtime_error>(
+        {cache.string(), ": a folder or a symbolic link, expected the name of the file itself"});
   for (const Path& path : {cache, folder_of(cache)}) {
     const auto status = status_of(path);
     if (!status || S_ISCHR(status->st_mode)) continue;  // a device, which cannot be opened as a cache

@@ -180,7 +180,8 @@ class TokenPacker {
 namespace shardwise {
 
 /// A sequence of tokens; copies share them. They take 2 bytes each, or 4 with a vocabulary above 65536. A file may
-/// be replaced or removed while it is in use, but truncating it in place ends the process.
+/// be replaced or removed while it is in use, but must not be changed in place: `copy` throws `std::runtime_error` if
+/// it has shrunk, and the process ends if it shrinks meanwhile.
 class TokenCorpus {
  public:
   /// Maps a token file, whatever text it was made from. Reads it once, and throws `std::runtime_error`, with the
@@ -233,6 +234,7 @@ class TokenCorpus {
     const auto count = static_cast<Index>(to.size());
     check_range(begin, count);
     if (count == 0) return;
+    if (file_) file_->check_size();
     read_ahead(begin, count);
     for (Index i = 0; i < count; ++i) to[static_cast<std::size_t>(i)] = (*this)[begin + i];
   }

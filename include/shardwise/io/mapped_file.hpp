@@ -18,18 +18,18 @@ namespace shardwise::detail {
 /// (SIGBUS): a file must not shrink while it is mapped, and its device must not fail.
 class MappedFile {
  public:
-  explicit MappedFile(const Path& path) {
-    const File file(path, O_RDONLY);
-    size_ = file.size();
+  explicit MappedFile(const Path& path) : file_(path, O_RDONLY), size_(file_.size()) {
     if (size_ == 0) return;  // no memory to map
     void* memory =
-        ::mmap(nullptr, static_cast<std::size_t>(size_), PROT_READ, MAP_SHARED, file.descriptor(), 0);
+        ::mmap(nullptr, static_cast<std::size_t>(size_), PROT_READ, MAP_SHARED, file_.descriptor(), 0);
     if (memory == MAP_FAILED) throw_file_error(path, "cannot be mapped");
     data_ = static_cast<const char*>(memory);
     ::madvise(memory, static_cast<std::size_t>(size_), MADV_RANDOM);  // advice: a refusal does no harm
   }
   MappedFile(MappedFile&& other) noexcept
-      : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+      : file_(std::move(other.file_)),
+        data_(std::exchange(other.data_, nullptr)),
+        size_(std::exchange(other.size_, 0)) {}
   MappedFile& operator=(MappedFile&&) = delete;
   ~MappedFile() {
     if (data_ != nullptr) ::munmap(const_cast<char*>(data_), static_cast<std::size_t>(size_));
@@ -38,6 +38,14 @@ class MappedFile {
   const char* data() const noexcept { return data_; }
   Index size() const noexcept { return size_; }
   std::string_view bytes() const noexcept { return {data_, static_cast<std::size_t>(size_)}; }
+
+  /// Throws `std::runtime_error` if the file has shrunk.
+  void check_size() const {
+    const Index now = file_.size();
+    if (now < size_)
+      fail<std::runtime_error>(
+          {file_.path().string(), ": in use, but cut from ", size_, " to ", now, " bytes"});
+  }
 
   /// Bytes of a page.
   static Index page() {
@@ -61,3 +69,4 @@ class MappedFile {
 };
 
 }  // namespace shardwise::detail
+  File file_;

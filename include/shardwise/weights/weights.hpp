@@ -175,6 +175,7 @@ SHARDWISE_INLINE void Weights::read_bytes(std::string_view name, const View<char
   const detail::FileWork here("reads", file_of(name).path().native());
   const StoredTensor& stored = tensor(name);
   const Index element = size_of(stored.type);
+  memory.check_size();
 
   // The system reads while we still ask: one request for pages that follow each other.
   Index begin = 0, end = 0;
