@@ -63,10 +63,17 @@ class MappedFile {
     }
   }
 
+  /// These bytes no longer count as memory of this process; they are read again if they are touched.
+  void release(Index offset, Index bytes) const {
+    const Index begin = offset / page() * page();
+    ::madvise(const_cast<char*>(data_) + begin, static_cast<std::size_t>(offset + bytes - begin),
+              MADV_DONTNEED);
+  }
+
  private:
+  File file_;
   const char* data_ = nullptr;
   Index size_ = 0;
 };
 
 }  // namespace shardwise::detail
-  File file_;

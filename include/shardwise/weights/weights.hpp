@@ -199,6 +199,7 @@ SHARDWISE_INLINE void Weights::read_bytes(std::string_view name, const View<char
     }
     bytes_read_ += count * element;
   });
+  memory.release(stored.offset, stored.bytes);
 }
 
 SHARDWISE_INLINE std::string Weights::problem(std::string_view name, DataType type,
