@@ -113,6 +113,14 @@ void add_job_options(CLI::App& app, JobOptions& options) {
                  "recompute only as many layers as needed, so that a step takes at most so much memory on a "
                  "rank, as 60GiB; with shardwise-plan --search, the limit of a plan")
       ->transform(CLI::AsSizeValue(false))
+      ->transform(CLI::Validator(
+          [](const std::string& text) -> std::string {
+            const std::size_t unit = text.find_first_not_of("0123456789");
+            const bool whole = unit != 0 && (unit == text.npos || (text[unit] != '.' && text[unit] != ','));
+            return whole ? ""
+                         : text + ": expected a whole number of bytes, or of a unit: 1536MiB, not 1.5GiB";
+          },
+          ""))
       ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 60))
       ->excludes(recompute);
   app.add_flag("--bf16", job.bf16, "parameters and activations in bfloat16, with master weights in float");
@@ -166,6 +174,11 @@ StepJob job_of(const JobOptions& options, int any_dp) {
   if ((options.experts_per_token || options.balance) && !model.experts)
     throw std::invalid_argument("--experts-per-token and --balance are for a model with experts: --experts");
   if (options.experts_per_token) model.experts->routing.k = *options.experts_per_token;
+  if (model.experts && model.experts->routing.k > model.experts->experts) {
+    throw std::invalid_argument("a layer has --experts " + std::to_string(model.experts->experts) +
+                                ", expected at least as many as each token uses: --experts-per-token " +
+                                std::to_string(model.experts->routing.k));
+  }
   model.balance = options.balance.value_or(model.balance);
   model.checked();
   const double ranks =

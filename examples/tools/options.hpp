@@ -7,6 +7,8 @@
 
 #include <array>
 #include <charconv>
+#include <cmath>
+#include <cstdlib>
 #include <functional>
 #include <limits>
 #include <optional>
@@ -44,6 +46,19 @@ inline void add_timeout(CLI::App& app, double& seconds) {
       ->check(CLI::NonNegativeNumber);
 }
 
+/// Throws `CLI::ValidationError` for an option whose value is NaN, which is in each `CLI::Range`.
+inline void check_numbers(const CLI::App& app) {
+  for (const CLI::Option* option : app.get_options()) {
+    const std::string type = option->get_type_name();
+    if (type.find("FLOAT") == std::string::npos) continue;
+    for (const std::string& word : option->results()) {
+      if (std::isnan(std::strtod(word.c_str(), nullptr)))
+        throw CLI::ValidationError(option->get_name(),
+                                   word + " is not a number, expected " + type.substr(type.find(':') + 1));
+    }
+  }
+}
+
 /// The value of an option in normal form for comparison: "1e-3" becomes "0.001". Other texts are unchanged.
 inline std::string compared_value(const CLI::Option& option) {
   std::string all;
@@ -77,6 +92,7 @@ inline std::optional<int> parse(CLI::App& app, int argc, char** argv) {
   std::function<int()> end;
   try {
     app.parse(argc, argv);
+    check_numbers(app);
   } catch (const CLI::ParseError& error) {
     code = error.get_exit_code();
     end = [&app, error] { return app.exit(error); };

@@ -405,6 +405,19 @@ void add_options(CLI::App& app, Options& options) {
     search->excludes(app.get_option(chosen));
 }
 
+/// The highest level of --zero that goes with the other options.
+int default_zero(JobOptions options) {
+  for (const int level : {3, 1}) {
+    try {
+      options.job.zero_level = level;
+      job_of(options, 1);
+      return level;
+    } catch (const std::invalid_argument&) {
+    }
+  }
+  return 0;  // with which another error is reported
+}
+
 /// The requested rank; or the first, which has the largest blocks, and the last, which has the smallest.
 std::vector<JobSizes> places(const Options& options, const StepJob& job) {
   if (options.rank) {
@@ -438,6 +451,8 @@ int main(int argc, char** argv) {
   app.option_defaults()->always_capture_default();
   add_options(app, options);
   app.failure_message(option_error);
+  app.parse_complete_callback([&] { check_numbers(app); });
+  app.get_option("--zero")->default_str("3, or 1 or 0 if the other options need that");
   CLI11_PARSE(app, argc, argv);
   std::signal(SIGXFSZ, SIG_IGN);  // so that a file-size limit is an error with a file name
   try {
@@ -451,6 +466,7 @@ int main(int argc, char** argv) {
       if (search.found.empty()) throw std::invalid_argument("--search: no plan is possible");
       return after_output(0);
     }
+    if (app.count("--zero") == 0) options.job.job.zero_level = default_zero(options.job);
     StepJob job = job_of(options.job, 1);
     check_countable(job);
     const auto begin = std::chrono::steady_clock::now();

@@ -3,12 +3,18 @@
 
 #include "plan_search.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <chrono>
+#include <cstdio>
 #include <stdexcept>
 
 #include <shardwise/schedule/prove.hpp>
 
 namespace tools {
+
+using namespace std::chrono_literals;
 
 std::string plan_options(const JobOptions& options) {
   const auto option = [](const char* name, auto value) { return std::string(name) + std::to_string(value); };
@@ -39,20 +45,50 @@ RankPrice line(const RankPrice& a, const RankPrice& b, double t) {
   return price;
 }
 
+/// Shows on stderr how far a long search is: on a terminal in a line that is overwritten, else in a line every 10 s.
+class SearchProgress {
+ public:
+  explicit SearchProgress(int plans) : plans_(plans) {}
+  ~SearchProgress() {
+    if (shown_ && terminal_) std::fprintf(stderr, "\r\033[K");
+  }
+  void begin_plan(std::size_t found) {
+    ++done_;
+    found_ = found;
+  }
+  void show() {
+    const auto now = std::chrono::steady_clock::now();
+    if (now - last_ < (!terminal_ ? 10s : shown_ ? 200ms : 2s)) return;
+    std::fprintf(stderr, terminal_ ? "\rplan %d of %d; %zu fit\033[K" : "plan %d of %d; %zu fit\n", done_,
+                 plans_, found_);
+    std::fflush(stderr);
+    last_ = now;
+    shown_ = true;
+  }
+
+ private:
+  int plans_, done_ = 0;
+  std::size_t found_ = 0;
+  bool terminal_ = ::isatty(STDERR_FILENO) != 0, shown_ = false;
+  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
+};
+
 /// The prices of steps on a rank. Each step is planned once: schedules of a pipeline share the prices of micro-batches.
 class Prices {
  public:
-  explicit Prices(const sw::Speeds& speeds) : speeds_(speeds) {}
+  Prices(const sw::Speeds& speeds, SearchProgress& progress) : speeds_(speeds), progress_(progress) {}
 
   RankPrice of(const JobOptions& options, const StepJob& job, const JobSizes& at) {
     const std::string key = plan_options(options) + " " + std::to_string(job.batch) + " " +
                             std::to_string(job.model.layers) + " " + std::to_string(at[0]);
+    progress_.show();
     const auto place = known_.find(key);
     return place != known_.end() ? place->second : known_[key] = price_of_rank(job, at, speeds_);
   }
 
  private:
   sw::Speeds speeds_;
+  SearchProgress& progress_;
   std::map<std::string, RankPrice> known_;  // by what a search varies
 };
 
@@ -160,6 +196,10 @@ void try_plan(JobOptions options, sw::Index memory, Prices& prices, PlanSearch& 
 /// Calls f with each plan, which may be impossible. Sequences are sharded over cp only if a micro-batch has one.
 template <class F>
 void each_plan(const JobOptions& given, int ranks, F f) {
+  JobOptions alone = given;
+  alone.job.zero_level = 0;
+  const StepJob job = job_of(alone, 1);
+  const int levels = job.model.experts || job.lora_rank > 0 ? 2 : 4;  // of ZeRO
   const auto divisors = [](int of) {
     std::vector<int> all;
     for (int each = 1; each <= of; ++each) {
@@ -168,7 +208,7 @@ void each_plan(const JobOptions& given, int ranks, F f) {
     return all;
   };
   const auto with_sizes = [&](JobOptions options) {
-    for (int choice = 0; choice < 16; ++choice) {
+    for (int choice = 0; choice < 4 * levels; ++choice) {
       options.job.zero_level = choice / 4;
       options.job.sequence_parallel = choice / 2 % 2 == 1;
       options.job.recompute = {choice % 2 == 1 ? all_layers : 0};
@@ -188,6 +228,7 @@ void each_plan(const JobOptions& given, int ranks, F f) {
   for (const int pp : divisors(ranks)) {
     for (const int tp : divisors(ranks / pp)) {
       for (const int cp : divisors(ranks / pp / tp)) {
+        if (cp > job.model.context) break;
         for (const int replicas : divisors(ranks / pp / tp / cp)) {
           options.pp = pp;
           options.tp = tp;
@@ -244,8 +285,12 @@ void find_smallest(PlanSearch& search, Prices& prices) {
 PlanSearch search_plans(const JobOptions& given, int ranks, sw::Index memory, const sw::Speeds& speeds) {
   if (!given.batch) throw std::invalid_argument("--search needs --batch, the sequences of a step");
   PlanSearch search;
-  Prices prices(speeds);
+  int plans = 0;
+  each_plan(given, ranks, [&](const JobOptions&) { ++plans; });
+  SearchProgress progress(plans);
+  Prices prices(speeds, progress);
   each_plan(given, ranks, [&](const JobOptions& options) {
+    progress.begin_plan(search.found.size());
     try {
       if (const int parts = *options.dp * options.replicas * options.pp; parts > *given.batch)
         throw std::invalid_argument("a batch of " + std::to_string(*given.batch) +
