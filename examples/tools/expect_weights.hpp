@@ -5,6 +5,9 @@
 /// @file
 /// Checks that a folder's weights match its config.json.
 
+#include <cstdio>
+
+#include <shardwise/comm/environment.hpp>
 #include <shardwise/models/llama/config.hpp>
 #include <shardwise/weights/weights.hpp>
 
@@ -13,7 +16,7 @@ namespace tools {
 namespace sw = shardwise;
 
 /// Checks the table of tokens and two tensors of the last layer before memory is allocated for a model; loading
-/// checks all. Throws `std::runtime_error`, with the file and the expectation.
+/// checks all. Throws `std::runtime_error`, with the file and the expectation. Says if adapters are not used.
 inline void expect_weights(const std::filesystem::path& folder, const sw::LlamaConfig& config) {
   const sw::Weights weights(folder);
   const std::string last = "model.layers." + std::to_string(config.layers - 1) + ".";
@@ -24,8 +27,13 @@ inline void expect_weights(const std::filesystem::path& folder, const sw::LlamaC
   };
   expect("model.embed_tokens.weight", config.vocabulary, config.features);
   expect(last + "self_attn.o_proj.weight", config.features, config.heads * config.value_size());
-  if (config.of_layer(config.layers - 1).experts) return;
-  expect(last + "mlp.gate_proj.weight", config.hidden, config.features);
+  if (!config.of_layer(config.layers - 1).experts)
+    expect(last + "mlp.gate_proj.weight", config.hidden, config.features);
+  const auto adapters = folder / "adapter_config.json";
+  if (std::filesystem::exists(adapters) && sw::world().rank() == 0) {
+    std::fprintf(stderr, "note: %s: the adapters are not applied, only the model beside them is read\n",
+                 adapters.c_str());
+  }
 }
 
 }  // namespace tools

@@ -116,14 +116,23 @@ std::vector<sw::Index> weights_of(const std::vector<double>& mix) {
   sw::Index divisor = 0;
   for (const double weight : mix) {
     const double whole = std::round(weight * units);
-    if (!(weight > 0 && weight <= 1e9) || std::abs(whole - weight * units) > 1e-3) {
+    if (!(weight >= 1e-6 && weight <= 1e9) || std::abs(whole - weight * units) > 1e-3) {
       throw std::invalid_argument("--mix: the weight " + sw::detail::text({weight}) +
-                                  ": expected a number above 0, up to 1e9, with at most 6 decimals");
+                                  ": expected a number from 0.000001 to 1e9, with at most 6 decimals");
     }
     weights.push_back(static_cast<sw::Index>(whole));
     divisor = std::gcd(divisor, weights.back());
   }
-  for (sw::Index& weight : weights) weight /= divisor;
+  double sum = 0;
+  for (sw::Index& weight : weights) {
+    weight /= divisor;
+    sum += static_cast<double>(weight);
+  }
+  if (constexpr double most = std::numeric_limits<std::int32_t>::max(); sum > most) {
+    throw std::invalid_argument("--mix: the weights as whole numbers without a common divisor have the sum " +
+                                sw::detail::text({sum}) +
+                                ", expected at most 2147483647: choose rounder weights");
+  }
   return weights;
 }
 
@@ -183,6 +192,8 @@ nlohmann::ordered_json description(const TrainOptions& options, const Job& mesh)
             {"kv_heads", model.kv_heads},
             {"hidden", model.hidden},
             {"experts", model.experts ? model.experts->experts : 0},
+            {"experts_per_token", model.experts ? model.experts->routing.k : 0},
+            {"balance", model.balance},
             {"tied", model.tied}}},
           {"context", model.context},
           {"batch", job.batch},
@@ -217,10 +228,24 @@ std::string change(const char* name, const sw::Json& before, const sw::Json& now
   return was == is ? "" : std::string("\"") + name + "\" was " + was.dump() + ", and is " + is.dump();
 }
 
+namespace {
+
+/// The same for files, of which settings have a hash and, as NAME_files, the names.
+std::string change_of_files(const std::string& name, const sw::Json& before, const sw::Json& now) {
+  if (change(name.c_str(), before, now).empty()) return "";
+  const std::string files = name + "_files", other = change(files.c_str(), before, now);
+  return other.empty() ? "\"" + name + "\" was other text in " + now.value(files, sw::Json()).dump() : other;
+}
+
+}  // namespace
+
 std::string other_run(const sw::Json& before, const sw::Json& now) {
-  for (const char* name :
-       {"text", "seed", "batch", "context", "pad", "packed", "long_documents", "held_out", "validation",
-        "in_order", "mix", "optimizer", "optimizer_state", "local_steps", "replicas"}) {
+  for (const char* name : {"text", "validation"}) {
+    const std::string other = change_of_files(name, before, now);
+    if (!other.empty()) return "of another run: " + other;
+  }
+  for (const char* name : {"seed", "batch", "context", "pad", "packed", "long_documents", "held_out",
+                           "in_order", "mix", "optimizer", "optimizer_state", "local_steps", "replicas"}) {
     const std::string other = change(name, before, now);
     if (!other.empty()) return "of another run: " + other;
   }
@@ -431,6 +456,11 @@ sw::Json Run::settings() const {
     all["outer_momentum"] = job().outer_momentum;
   }
   if (options_.held_out > 0) all["held_out"] = options_.held_out;
+  const auto name_files = [&](const char* name, const Paths& paths) {
+    for (const std::filesystem::path& path : paths) all[name].push_back(noted(path));
+  };
+  name_files("text_files", options_.data.empty() ? options_.text : options_.data);
+  name_files("validation_files", options_.validation);
   if (!options_.validation.empty()) all["validation"] = validation_fingerprint_;
   if (options_.long_documents != "refuse") all["long_documents"] = options_.long_documents;
   if (!options_.mix.empty()) all["mix"] = weights_of(options_.mix);
