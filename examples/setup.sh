@@ -74,6 +74,7 @@ shardwise_missing() {
     if command -v apt-get >/dev/null; then
       command -v clang++ >/dev/null || echo "clang the second compiler of the tests"
       command -v ip >/dev/null || echo "iproute2 hosts on one machine, for tests as root"
+      command -v reuse >/dev/null || echo "reuse a check of copyright and licenses"
       command -v chromium >/dev/null || echo "chromium a browser for the tests of pages"
       shardwise_has_fuzzer || echo "libclang-rt-dev libFuzzer and clang's sanitizers"
     fi

@@ -103,7 +103,7 @@ def main():
         paths = [Path(each).resolve() for each in sys.argv[2:]]
     else:
         paths = sorted(root.glob("include/**/*.hpp")) + sorted(root.glob("examples/**/*.?pp"))
-        paths += sorted(root.glob("docs/**/*.md")) + [root / each for each in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")]
+        paths += sorted(root.glob("docs/**/*.md")) + sorted(root.glob("*.md"))
     problems = [problem for path in paths for problem in check(root, path)]
     print("\n".join(problems))
     print(f"{len(paths)} files, {len(problems)} problems")

@@ -79,8 +79,10 @@ CASES = {
 
 
 def main():
+    # REUSE-IgnoreStart
     print("// SPDX-FileCopyrightText: 2026 The Shardwise developers")
     print("// SPDX-License-Identifier: Apache-2.0")
+    # REUSE-IgnoreEnd
     print("#pragma once\n")
     print(f"/// @file\n/// Made by tests/reference/experts.py with PyTorch {torch.__version__}.\n")
     print("// clang-format off\n#include <map>\n#include <string>\n#include <vector>\n")

@@ -58,7 +58,9 @@ CASES = {
 
 
 def main():
+    # REUSE-IgnoreStart
     print("// SPDX-FileCopyrightText: 2026 The Shardwise developers\n// SPDX-License-Identifier: Apache-2.0\n#pragma once\n")
+    # REUSE-IgnoreEnd
     print("/// @file\n/// Made by tests/reference/optimizers.py with PyTorch " + torch.__version__.split("+")[0] + ".\n")
     print("namespace shardwise::testing {\n")
     print("/// Three parameters after six steps.\nstruct TrainedByTorch {\n  double weight[15], bias[5], late[4];\n};\n")
