@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: 2026 The Shardwise developers
 # SPDX-License-Identifier: Apache-2.0
 
-# Compilers and linkers get huge pages where the kernel has some for whoever asks: docs/decisions/compilers-get-huge-pages.md says why.
-# Who has a launcher of their own, such as ccache, keeps it.
+# Compilers and linkers get huge pages where the kernel has some on request: docs/decisions/compilers-get-huge-pages.md says why.
+# A build with a launcher of its own, such as ccache, keeps it.
 if(DEFINED CMAKE_CXX_COMPILER_LAUNCHER OR NOT EXISTS /sys/kernel/mm/transparent_hugepage/enabled)
   return()
 endif()

@@ -45,14 +45,14 @@ shardwise_has_fuzzer() {
 shardwise_has_cmake() {
   local version
   version=$(cmake --version 2>/dev/null | sed -n 's/^cmake version \([0-9]*\)\.\([0-9]*\).*/\1 \2/p')
-  [[ -n $version ]] && ((${version% *} > 3 || (${version% *} == 3 && ${version#* } >= 24)))
+  [[ -n $version ]] && ((${version% *} > 3 || (${version% *} == 3 && ${version#* } >= 22)))
 }
 
 # Prints, a line each, "PACKAGE what it is" for what is missing. Arguments: tests (doctest and the second compiler too).
 shardwise_missing() {
   local with_tests=${1:-}
   command -v "${CXX:-g++}" >/dev/null || echo "g++ a C++20 compiler (g++ 12, clang 14 or newer)"
-  shardwise_has_cmake || echo "cmake CMake 3.24 or newer"
+  shardwise_has_cmake || echo "cmake CMake 3.22 or newer"
   command -v ninja >/dev/null || echo "ninja-build Ninja"
   command -v mpicxx >/dev/null || echo "libopenmpi-dev Open MPI's headers and mpicxx"
   command -v mpirun >/dev/null || echo "openmpi-bin mpirun"
@@ -137,7 +137,7 @@ shardwise_configure() {
     if command -v ninja >/dev/null; then generator+=(-G Ninja); fi
   fi
   local options=()
-  read -ra options <<<"${SHARDWISE_CMAKE_OPTIONS:-}"
+  read -ra options <<<"-DSHARDWISE_HUGE_PAGES=ON ${SHARDWISE_CMAKE_OPTIONS:-}"
   cmake -S "$shardwise_root" -B "$shardwise_build" "${generator[@]}" "${options[@]}"
 }
 

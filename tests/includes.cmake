@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 
 # Headers are floors: each includes only its own and those below. `cmake -DINCLUDE=…/include -P includes.cmake`
-cmake_minimum_required(VERSION 3.24)
+cmake_minimum_required(VERSION 3.22)
 
 # Each folder, and those that it stands on; it may also use what these stand on.
 function(room name)

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 
 # Each link of a page to a file, or to a heading, of this project leads somewhere. `cmake -DROOT=… -P links.cmake`
-cmake_minimum_required(VERSION 3.24)
+cmake_minimum_required(VERSION 3.22)
 
 # The headings of a page as a browser names them: in lower case, with dashes, without signs.
 function(anchors_of page result)

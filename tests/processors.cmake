@@ -4,7 +4,7 @@
 # A unit compiles for a processor without a warning, with precompiled headers as most of the tests.
 # cmake -DCOMPILER=g++ -DFLAGS_FILE=… -DFLAGS=… -DMARCH=x86-64-v4 -DPRECOMPILED="<Eigen/Core>" -DSOURCE=file.cpp
 #       -DWORK=folder -P processors.cmake
-cmake_minimum_required(VERSION 3.24)
+cmake_minimum_required(VERSION 3.22)
 
 set(text "")
 foreach(header IN LISTS PRECOMPILED)

@@ -3,7 +3,7 @@
 
 # clang-tidy on a unit, with clang's flags. The compilation database has those of the compiler that builds.
 # cmake -DCLANG_TIDY=… -DFLAGS_FILE=… -DLIMITS=… -DCONFIG=.clang-tidy -P tidy.cmake unit.cpp
-cmake_minimum_required(VERSION 3.24)
+cmake_minimum_required(VERSION 3.22)
 
 file(READ "${FLAGS_FILE}" flags)
 separate_arguments(flags UNIX_COMMAND "${flags}")

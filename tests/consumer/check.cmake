@@ -1,12 +1,13 @@
 # SPDX-FileCopyrightText: 2026 The Shardwise developers
 # SPDX-License-Identifier: Apache-2.0
 
-cmake_minimum_required(VERSION 3.24)
+cmake_minimum_required(VERSION 3.22)
 
 # Builds and runs somebody else's program in one of the ways that users have: WAY is find_package, compiled (the same,
 # linking shardwise::compiled), add_subdirectory, pkg_config (mpicxx, and what is installed) or plain (mpicxx and -I, no CMake).
-# Two more are only configured: eigen_versions, with others than that of this machine; and without_root, as a user who may write
-# nowhere else configures and installs, as the README says.
+# Others are only configured: eigen_versions, with others than that of this machine; without_root, as a user who may write
+# nowhere else configures and installs, as the README says; versions, which requests an installation accepts
+# (docs/policy.md); and gemm, where the installation and its user choose what multiplies matrices.
 
 function(must)
   execute_process(COMMAND ${ARGN} RESULT_VARIABLE code OUTPUT_VARIABLE out ERROR_VARIABLE out)
@@ -71,6 +72,60 @@ if(WAY STREQUAL "eigen_versions")
   return()
 endif()
 
+if(WAY STREQUAL "versions")
+  must("${CMAKE_COMMAND}" --install "${SHARDWISE_BUILD}" --prefix "${WORK}/prefix" --component library)
+  list(APPEND configure "-DCMAKE_PREFIX_PATH=${WORK}/prefix" -DSHARDWISE_EXACT=)
+  string(REPLACE "." ";" parts "${SHARDWISE_VERSION}")
+  list(GET parts 0 major)
+  list(GET parts 1 minor)
+  list(GET parts 2 patch)
+  math(EXPR before "${minor} - 1")
+  math(EXPR next_minor "${minor} + 1")
+  math(EXPR next_patch "${patch} + 1")
+  math(EXPR next_major "${major} + 1")
+  foreach(version ${major}.${before} ${major}.${next_minor} ${major}.${minor}.${next_patch} ${next_major}.0)
+    must_refuse("compatible with requested version \"${version}\"" ${configure} "-DSHARDWISE_VERSION=${version}")
+  endforeach()
+  foreach(version ${major}.${minor} ${SHARDWISE_VERSION})
+    must(${configure} "-DSHARDWISE_VERSION=${version}")
+  endforeach()
+  return()
+endif()
+
+if(WAY STREQUAL "gemm")
+  # The installation prefers Eigen; its user may choose what that user's machine has, and must not misspell it.
+  must("${CMAKE_COMMAND}" -S "${SHARDWISE_SOURCE}" -B "${WORK}/library" -G "${GENERATOR}" "-DCMAKE_CXX_COMPILER=${COMPILER}"
+       ${library_alone} -DSHARDWISE_GEMM=eigen)
+  must("${CMAKE_COMMAND}" --install "${WORK}/library" --prefix "${WORK}/prefix" --component library)
+  list(APPEND configure "-DCMAKE_PREFIX_PATH=${WORK}/prefix" "-DSHARDWISE_VERSION=${SHARDWISE_VERSION}"
+       -DCMAKE_EXPORT_COMPILE_COMMANDS=ON)
+  foreach(gemm eigen auto)
+    set(wanted "")
+    set(choice "")
+    if(gemm STREQUAL "auto")
+      set(wanted "${DEFINITIONS}")
+      set(choice -DSHARDWISE_GEMM=auto)
+    endif()
+    must(${configure} ${choice})
+    file(READ "${WORK}/build/compile_commands.json" commands)
+    string(REGEX MATCHALL "SHARDWISE_GEMM_[A-Z]+" found "${commands}")
+    list(REMOVE_DUPLICATES found)
+    list(SORT found)
+    if(NOT "${found}" STREQUAL "${wanted}")
+      message(FATAL_ERROR "${gemm}: compiled with '${found}'; expected '${wanted}'")
+    endif()
+  endforeach()
+  # oneDNN's own package goes before FindDNNL.cmake's search.
+  file(WRITE "${WORK}/dnnl/dnnl-config.cmake"
+       "message(STATUS \"this is oneDNN's package\")\nadd_library(DNNL::dnnl INTERFACE IMPORTED)\n")
+  must(${configure} -DSHARDWISE_GEMM=onednn "-DDNNL_DIR=${WORK}/dnnl")
+  if(NOT out MATCHES "this is oneDNN's package")
+    message(FATAL_ERROR "oneDNN's own package was passed over: ${out}")
+  endif()
+  must_refuse("SHARDWISE_GEMM=mkl: choose auto, onednn, blas or eigen" ${configure} -DSHARDWISE_GEMM=mkl)
+  return()
+endif()
+
 if(WAY STREQUAL "without_root")
   # What the README says, with other folders; by somebody else if we may write everywhere.
   file(READ "${SHARDWISE_SOURCE}/README.md" readme)
@@ -109,7 +164,14 @@ elseif(WAY STREQUAL "add_subdirectory")
 elseif(WAY STREQUAL "pkg_config")
   must("${CMAKE_COMMAND}" --install "${SHARDWISE_BUILD}" --prefix "${WORK}/prefix" --component library)
   set(ENV{PKG_CONFIG_PATH} "${WORK}/prefix/share/pkgconfig")
-  must(pkg-config --cflags --libs "shardwise = ${SHARDWISE_VERSION}")
+  set(packages "shardwise = ${SHARDWISE_VERSION}")
+  if(DEFINITIONS MATCHES "ONEDNN")
+    list(APPEND packages shardwise-onednn)
+  endif()
+  if(DEFINITIONS MATCHES "BLAS")
+    list(APPEND packages shardwise-blas)
+  endif()
+  must(pkg-config --cflags --libs ${packages})
   separate_arguments(flags UNIX_COMMAND "${out}")
   set(ENV{OMPI_CXX} "${COMPILER}")
   must("${MPI_COMPILER}" "${source}/consumer.cpp" ${flags} -o "${program}")

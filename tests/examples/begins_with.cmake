@@ -4,7 +4,7 @@
 # The first code of a page is a program, from its first #include on, so that it is compiled and run.
 # cmake -DPAGE=README.md -DPROGRAM=examples/mlp.cpp -P begins_with.cmake
 
-cmake_minimum_required(VERSION 3.24)
+cmake_minimum_required(VERSION 3.22)
 
 file(READ "${PROGRAM}" program)
 file(READ "${PAGE}" page)

@@ -6,7 +6,7 @@
 #       "-DALSO=mpirun;-n;3;program;options…" "-DSAME=regex" -P check.cmake
 # What SAME matches first in the output, the run ALSO must print too.
 
-cmake_minimum_required(VERSION 3.24)
+cmake_minimum_required(VERSION 3.22)
 
 if(PRELOAD)
   set(ENV{LD_PRELOAD} "${PRELOAD}")

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 
 # Links units with the same and with different SHARDWISE_GEMM_* macros, in WORK: by COMMAND, a compiler and its flags.
-cmake_minimum_required(VERSION 3.24)
+cmake_minimum_required(VERSION 3.22)
 
 file(MAKE_DIRECTORY "${WORK}")
 file(WRITE "${WORK}/main.cpp" "#include <shardwise/kernel/gemm.hpp>\nint other();\nint main() { return other(); }\n")
