@@ -1,0 +1,34 @@
+# SPDX-FileCopyrightText: 2026 The Shardwise developers
+# SPDX-License-Identifier: Apache-2.0
+
+from spack.package import *
+
+
+class Shardwise(CMakePackage):
+    """Header-only C++20 library for linear algebra and deep learning over MPI: the layout of a tensor is its type."""
+
+    maintainers("shardwise")
+    license("Apache-2.0")
+
+    version("develop")  # `spack dev-build` takes it from the checkout
+
+    variant("onednn", default=True, description="Products of float and bfloat16 by oneDNN")
+    variant("openblas", default=True, description="Products of double by OpenBLAS")
+    variant("tokenizer", default=True, description="Libraries of shardwise::tokenizer")
+
+    depends_on("cxx", type="build")
+    depends_on("cmake@3.22:", type="build")
+    depends_on("mpi")
+    depends_on("eigen@3.4:")
+    depends_on("range-v3")
+    depends_on("nlohmann-json@3.9:")
+    depends_on("onednn", when="+onednn")
+    depends_on("openblas", when="+openblas")
+    depends_on("pcre2", when="+tokenizer")
+    depends_on("utf8proc", when="+tokenizer")
+
+    conflicts("%gcc@:11", msg="Shardwise needs g++ 12 or newer")
+    conflicts("%clang@:13", msg="Shardwise needs clang 14 or newer")
+
+    def cmake_args(self):
+        return [self.define(f"SHARDWISE_BUILD_{part}", False) for part in ("TESTS", "EXAMPLES", "BENCHMARKS")]

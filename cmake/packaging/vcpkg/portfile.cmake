@@ -1,0 +1,13 @@
+# SPDX-FileCopyrightText: 2026 The Shardwise developers
+# SPDX-License-Identifier: Apache-2.0
+
+# An overlay port of this checkout: `vcpkg install shardwise --overlay-ports=cmake/packaging/vcpkg`.
+get_filename_component(SOURCE_PATH "${CURRENT_PORT_DIR}/../../.." ABSOLUTE)
+set(VCPKG_BUILD_TYPE release)  # headers only
+vcpkg_cmake_configure(SOURCE_PATH "${SOURCE_PATH}"
+                      OPTIONS -DSHARDWISE_BUILD_TESTS=OFF -DSHARDWISE_BUILD_EXAMPLES=OFF -DSHARDWISE_BUILD_BENCHMARKS=OFF)
+vcpkg_cmake_install()
+vcpkg_cmake_config_fixup(PACKAGE_NAME shardwise CONFIG_PATH share/cmake/shardwise)
+vcpkg_fixup_pkgconfig()
+file(REMOVE_RECURSE "${CURRENT_PACKAGES_DIR}/share/doc")
+vcpkg_install_copyright(FILE_LIST "${SOURCE_PATH}/LICENSE")
