@@ -1,0 +1,72 @@
+# SPDX-FileCopyrightText: 2026 The Shardwise developers
+# SPDX-License-Identifier: Apache-2.0
+
+"""`python3 reference_pages.py ROOT`: the tables of docs/reference/cmake.md and docs/reference/environment.md name every
+option, target and variable of the project, and no other; and what has a version has that of shardwise/version.hpp."""
+
+import re
+import sys
+from pathlib import Path
+
+
+def texts(root, folders, pattern):
+    """The files of these folders, without their comments."""
+    for folder in folders:
+        for path in sorted((root / folder).rglob(pattern)):
+            if path.is_file():
+                yield re.sub(r"(?m)^\s*(#(?!include|define|if)|//).*$", "", path.read_text(encoding="utf-8"))
+
+
+def found(texts, *patterns):
+    return {name for text in texts for pattern in patterns for name in re.findall(pattern, text)}
+
+
+def named(page, pattern):
+    """What the first columns of the page's tables name."""
+    rows = [line.split("|")[1] for line in page.split("\n") if line.startswith("|")]
+    return {name for row in rows for name in re.findall(pattern, row)}
+
+
+def differences(what, page, there):
+    for name in sorted(there - page):
+        yield f"{what} {name} is missing in its page"
+    for name in sorted(page - there):
+        yield f"{what} {name} is in the page, but not in the project"
+
+
+def main():
+    root = Path(sys.argv[1])
+    top = [(root / "CMakeLists.txt").read_text(encoding="utf-8")]
+    cmake = top + list(texts(root, ["cmake"], "*.cmake")) + list(texts(root, ["examples", "benchmarks"], "CMakeLists.txt"))
+    sources = list(texts(root, ["include", "examples", "benchmarks", "tests"], "*.[ch]pp"))
+    scripts = list(texts(root, ["examples", "benchmarks", "tests", ".ci"], "*.sh"))
+    scripts.append((root / "examples/tools/shardwise-run").read_text(encoding="utf-8"))
+    scripts += list(texts(root, ["examples", "benchmarks", "tests"], "*.py"))
+
+    page = (root / "docs/reference/cmake.md").read_text(encoding="utf-8")
+    options = found(cmake, r"option\((SHARDWISE_\w+)", r"set\((SHARDWISE_\w+)[^)]* CACHE ")
+    targets = {"shardwise::" + name for name in found(cmake, r"shardwise_layer\((\w+)", r"ALIAS shardwise_(\w+)\)")}
+    problems = list(differences("option", named(page, r"`(SHARDWISE_\w+)"), options))
+    problems += differences("target", named(page, r"`(shardwise::\w+)"), targets)
+
+    page = (root / "docs/reference/environment.md").read_text(encoding="utf-8")
+    variables = found(sources, r'(?:getenv|environment_says|setenv)\(\s*"(SHARDWISE_[A-Z_]+)"', r'variable = "(SHARDWISE_[A-Z_]+)"')
+    variables |= found(scripts, r"\$\{?(SHARDWISE_[A-Z_]+)", r"environ\S*[\"'](SHARDWISE_[A-Z_]+)")
+    problems += differences("variable", named(page, r"`(SHARDWISE_\w+)"), variables)
+
+    version = re.search(r'VERSION "(.*)"', (root / "include/shardwise/version.hpp").read_text(encoding="utf-8")).group(1)
+    number = version.removesuffix("-dev")
+    for file, text in {
+        "CHANGELOG.md": "## [Unreleased]" if version.endswith("-dev") else f"## [{version}] - 20",
+        "README.md": f"find_package(shardwise {number.rpartition('.')[0]} REQUIRED)",
+        "cmake/packaging/vcpkg/vcpkg.json": f'"version-string": "{version}"',
+        "cmake/packaging/debian/changelog": f"shardwise ({version.replace('-', '~')}-1)",
+    }.items():
+        if text not in (root / file).read_text(encoding="utf-8"):
+            problems.append(f"{file} does not have '{text}', as version.hpp has it")
+    print("\n".join(problems))
+    print(f"{len(options)} options, {len(targets)} targets, {len(variables)} variables, {len(problems)} problems")
+    return 1 if problems or len(options) < 7 or len(targets) < 5 or len(variables) < 7 else 0
+
+
+sys.exit(main())
