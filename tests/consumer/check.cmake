@@ -5,9 +5,10 @@ cmake_minimum_required(VERSION 3.22)
 
 # Builds and runs somebody else's program in one of the ways that users have: WAY is find_package, compiled (the same,
 # linking shardwise::compiled), add_subdirectory, pkg_config (mpicxx, and what is installed) or plain (mpicxx and -I, no CMake).
-# Others are only configured: eigen_versions, with others than that of this machine; without_root, as a user who may write
-# nowhere else configures and installs, as the README says; versions, which requests an installation accepts
-# (docs/policy.md); and gemm, where the installation and its user choose what multiplies matrices.
+# readme_installed and readme_fetched run the commands and the CMake code of the README. Others are only configured:
+# eigen_versions, with others than that of this machine; without_root, as a user who may write nowhere else configures and
+# installs, as the README says; versions, which requests an installation accepts (docs/policy.md); and gemm, where the
+# installation and its user choose what multiplies matrices.
 
 function(must)
   execute_process(COMMAND ${ARGN} RESULT_VARIABLE code OUTPUT_VARIABLE out ERROR_VARIABLE out)
@@ -149,6 +150,71 @@ if(WAY STREQUAL "without_root")
   file(REMOVE_RECURSE "${home}")
   if(NOT found)
     message(FATAL_ERROR "found another Shardwise than the one in ~/.local")
+  endif()
+  return()
+endif()
+
+# The first block of the README in this language that contains `text`.
+function(block_of_readme language text)
+  file(READ "${SHARDWISE_SOURCE}/README.md" page)
+  while(page MATCHES "\n```${language}\n")
+    string(FIND "${page}" "\n```${language}\n" begin)
+    string(LENGTH "\n```${language}\n" length)
+    math(EXPR begin "${begin} + ${length}")
+    string(SUBSTRING "${page}" ${begin} -1 page)
+    string(FIND "${page}" "```" end)
+    string(SUBSTRING "${page}" 0 ${end} block)
+    string(FIND "${block}" "${text}" found)
+    if(NOT found EQUAL -1)
+      set(block "${block}" PARENT_SCOPE)
+      return()
+    endif()
+    string(SUBSTRING "${page}" ${end} -1 page)
+  endwhile()
+  message(FATAL_ERROR "the README has no block of ${language} with ${text}")
+endfunction()
+
+if(WAY MATCHES "^readme_")
+  # A copy of what Git knows of, as an archive; without Git, of everything but builds.
+  execute_process(COMMAND git -C "${SHARDWISE_SOURCE}" ls-files --cached --others --exclude-standard
+                  OUTPUT_FILE "${WORK}/files.txt" RESULT_VARIABLE code ERROR_QUIET)
+  if(NOT code EQUAL 0)
+    file(GLOB files RELATIVE "${SHARDWISE_SOURCE}" "${SHARDWISE_SOURCE}/*")
+    list(FILTER files EXCLUDE REGEX "^build")
+    list(JOIN files "\n" files)
+    file(WRITE "${WORK}/files.txt" "${files}\n")
+  endif()
+  file(MAKE_DIRECTORY "${WORK}/home" "${WORK}/mine" "${WORK}/shardwise")
+  execute_process(COMMAND "${CMAKE_COMMAND}" -E tar czf "${WORK}/mine/shardwise.tar.gz" "--files-from=${WORK}/files.txt"
+                  WORKING_DIRECTORY "${SHARDWISE_SOURCE}" COMMAND_ERROR_IS_FATAL ANY)
+  block_of_readme(cmake "find_package")
+  string(REGEX MATCH "find_package[^\n]*\n" find "${block}")
+  set(project "${block}")
+  set(ENV{HOME} "${WORK}/home")
+  set(ENV{CXX} "${COMPILER}")
+  set(ENV{CMAKE_GENERATOR} "${GENERATOR}")
+  block_of_readme(sh "--prefix ~/.local")
+  string(REGEX MATCHALL "[^\n]+" commands "${block}")
+  list(GET commands 0 install)
+  list(GET commands 1 build)
+  if(WAY STREQUAL "readme_installed")
+    file(COPY "${SHARDWISE_SOURCE}/examples/mlp.cpp" DESTINATION "${WORK}/mine")  # the README's program; a test compares them
+    file(RENAME "${WORK}/mine/mlp.cpp" "${WORK}/mine/main.cpp")
+    execute_process(COMMAND "${CMAKE_COMMAND}" -E tar xzf "${WORK}/mine/shardwise.tar.gz" WORKING_DIRECTORY "${WORK}/shardwise")
+    must("${CMAKE_COMMAND}" -E chdir "${WORK}/shardwise" bash -ec "${install}")
+    set(wanted "step 50: loss 0.[01][0-9]+\n")
+  else()
+    file(COPY "${source}/consumer.cpp" DESTINATION "${WORK}/mine")
+    file(RENAME "${WORK}/mine/consumer.cpp" "${WORK}/mine/main.cpp")
+    block_of_readme(cmake "FetchContent")
+    string(REPLACE "${find}" "${block}" project "${project}")
+    set(wanted "consumer: 1 of 1")
+  endif()
+  file(WRITE "${WORK}/mine/CMakeLists.txt" "${project}")
+  must("${CMAKE_COMMAND}" -E chdir "${WORK}/mine" bash -ec "${build}")
+  must("${WORK}/mine/build/mine")
+  if(NOT out MATCHES "${wanted}")
+    message(FATAL_ERROR "the program said: ${out}")
   endif()
   return()
 endif()
