@@ -9,9 +9,11 @@
 #include <shardwise/mesh/mesh.hpp>
 #include <shardwise/nn/mixture_of_experts.hpp>
 #include <shardwise/parallel/zero.hpp>
+#include <shardwise/train/adamw.hpp>
 #include <shardwise/train/check_gradients.hpp>
 #include <shardwise/train/clip.hpp>
 #include <shardwise/train/recompute.hpp>
+#include <shardwise/train/sgd.hpp>
 
 #include "module_check.hpp"
 #include "ops_check.hpp"
@@ -140,7 +142,8 @@ void check_against_pytorch(const MeshType& mesh, const char* name, const Mixture
   CHECK(std::abs(static_cast<double>(item(z)) - expected.at("losses")[1]) <= tolerance * 10);
   backward_and_reduce(loss, reference.moe);
   CHECK(error(whole(x.gradient()), expected.at("dx")) <= tolerance);
-  const Outcome gradients = gradients_of(reference.moe);
+  Outcome gradients = gradients_of(reference.moe);
+  gradients.erase("bias");  // no derivative
   CHECK(gradients.size() == (options.shared_hidden > 0 ? 6 : 3));
   for (const auto& [parameter, gradient] : gradients) {
     CAPTURE(parameter);
@@ -214,7 +217,7 @@ std::string routed(const RoutingOptions& options, const std::vector<double>& bia
     return text;
   };
   if (bias.empty()) return show(route(logits, options));
-  return show(route(logits, options, distribute<Replicate>(mesh, Shape<1>{4}, bias)));
+  return show(route(logits, options, distribute<Replicate>(mesh, Shape<1>{std::ssize(bias)}, bias)));
 }
 
 TEST_CASE("the routing of Mixtral, Qwen and DeepSeek") {
@@ -287,39 +290,49 @@ struct Chosen {
     for (std::size_t t = 0; t < prefers.size(); ++t) x[static_cast<Index>(t) * 4 + prefers[t]] = 3;
     return place<Tensor<double, 2, MeshType, Placements...>>(moe.router.mesh(), x);
   }
-  auto load(const std::vector<int>& prefers) const {
-    return expert_load(moe.route(moe.take(tokens(prefers))));
+  /// A pass that adds the load of these tokens to the gradient of the bias.
+  void pass(const std::vector<int>& prefers, bool again = false) {
+    Tape tape;
+    const auto x = tape.input(tokens(prefers));
+    const auto y = again ? recompute(moe, x) : moe(x);
+    tape.backward(detail::whole_on_every_rank(sum_of_squares(y)));
   }
+  Eigen::Vector4d bias() const { return full_tensor(moe.bias->value()); }
 };
 
 TEST_CASE("the bias of busy experts sinks, the same on every rank, and weighs nothing") {
   for (const auto& mesh : all_meshes<dp, ep>()) {
     Chosen<Mesh<dp, ep>, Shard<0>, Shard<0>> chosen(mesh, true);
-    const auto load = chosen.load({1, 2, 1, 1, 2});
-    CHECK(full_tensor(load) == Eigen::Vector4d(0, 3, 2, 0));
-    const auto both = add(load, chosen.load({3, 3, 3, 3, 3}));  // of two micro-batches
-    chosen.moe.update_bias(both, 0.25);
-    CHECK(full_tensor(chosen.moe.bias->value()) == Eigen::Vector4d(0.25, -0.25, 0.25, -0.25));
-    chosen.moe.update_bias(load, 0.5);  // mean 1.25
-    CHECK(full_tensor(chosen.moe.bias->value()) == Eigen::Vector4d(0.75, -0.75, -0.25, 0.25));
-    chosen.moe.update_bias(full<double, Replicate, Replicate>(mesh, {4}, 7.), 1);  // even
-    CHECK(full_tensor(chosen.moe.bias->value()) == Eigen::Vector4d(0.75, -0.75, -0.25, 0.25));
+    SGD sgd({.rate = 0, .weight_decay = 0.5});
+    const auto step = [&](double rate, const std::vector<std::vector<int>>& micro_batches) {
+      for (const auto& prefers : micro_batches) chosen.pass(prefers);
+      reduce_gradients(chosen.moe);
+      const Eigen::Vector4d load = full_tensor(chosen.moe.bias->finished_gradient());
+      sgd.set_bias_rate(rate);
+      sgd.step(chosen.moe);
+      return load;
+    };
+    CHECK(step(0.25, {{1, 2, 1, 1, 2}, {3, 3, 3, 3, 3}}) == Eigen::Vector4d(-10, 2, -2, 10));
+    CHECK(chosen.bias() == Eigen::Vector4d(0.25, -0.25, 0.25, -0.25));
+    CHECK(step(0.5, {{1, 2, 1, 1, 2}}) == Eigen::Vector4d(-5, 7, 3, -5));
+    CHECK(chosen.bias() == Eigen::Vector4d(0.75, -0.75, -0.25, 0.25));
+    CHECK(step(0, {{3, 3, 3, 2}}) == Eigen::Vector4d(0, -4, -4, 8));  // no rate
+    CHECK(chosen.bias() == Eigen::Vector4d(0.75, -0.75, -0.25, 0.25));
+    CHECK(step(1, {{0, 1, 2, 3}}) == Eigen::Vector4d(8, -4, -4, 0));  // expert 0 instead of 1 and 2
     const auto now = chosen.moe.route(chosen.moe.take(chosen.tokens({1, 1, 1, 1})));
-    CHECK(full_tensor(expert_load(now)) == Eigen::Vector4d(4, 0, 0, 0));
+    CHECK(full_tensor(chosen.moe.bias->value()) == Eigen::Vector4d(-0.25, 0.25, 0.75, 0.25));
     CHECK(full_tensor(detail::whole_on_every_rank(now.weights))
-              .isApproxToConstant(1 / (std::exp(3.) + 3), 1e-14));  // of expert 0 by the scores alone
+              .isApproxToConstant(std::exp(3.) / (std::exp(3.) + 3), 1e-14));  // by the scores alone
   }
 }
 
 TEST_CASE("a layer that is computed again counts its tokens once") {
   const Mesh<ep> mesh(world(), {any});
   Chosen<Mesh<ep>, Shard<0>> chosen(mesh, true);
-  Tape tape;
-  const auto x = tape.input(chosen.tokens({2, 2, 2, 2, 2, 2}));
-  const auto y = recompute(chosen.moe, x);
-  const auto load = expert_load(chosen.moe.route(chosen.moe.take(x)));
-  backward_and_reduce(detail::whole_on_every_rank(sum_of_squares(y)), chosen.moe);
-  CHECK(full_tensor(load) == Eigen::Vector4d(0, 0, 6, 0));
+  chosen.moe(chosen.tokens({1, 1, 1}));  // an evaluation does not count
+  chosen.pass({2, 2, 2, 2, 2, 2}, true);
+  reduce_gradients(chosen.moe);
+  CHECK(full_tensor(chosen.moe.bias->finished_gradient()) == Eigen::Vector4d(-6, -6, 18, -6));
   const auto gradient = whole(chosen.moe.down.finished_gradient());
   for (Index e = 0; e < 4; ++e) {  // 0, and not absent, for experts without tokens
     double largest = 0;
@@ -329,14 +342,85 @@ TEST_CASE("a layer that is computed again counts its tokens once") {
   }
 }
 
-TEST_CASE("a load of other experts, and a mixture without a bias") {
-  const Mesh<ep> mesh(world(), {any});
-  Chosen<Mesh<ep>, Shard<0>> with(mesh, true), without(mesh, false);
-  CHECK(message_of<std::invalid_argument>([&] {
-          with.moe.update_bias(full<double, Replicate>(mesh, {3}, 1.), 1);
-        }) == "update_bias: the load has 3 numbers, expected one for each of the 4 experts");
-  CHECK(message_of<std::invalid_argument>([&] { without.moe.update_bias(without.load({1}), 1); }) ==
-        "update_bias: the mixture has no bias; set MixtureOptions::bias");
+/// Norm and clipped gradients of a pass, without those of a bias.
+template <class Style>
+std::pair<double, Outcome> clipped(bool bias) {
+  const Mesh<dp, ep> mesh(world(), {any, world().size() % 2 == 0 ? 2 : 1});
+  MixtureOptions options = deepseek;
+  options.bias = bias;
+  MixtureOfExperts<Mesh<dp, ep>, Style, double> moe(mesh, 7, options);
+  initialize(moe, 3);
+  Tape tape;
+  const auto x =
+      tape.input(place<Tensor<double, 3, Mesh<dp, ep>, Shard<0>, Shard<0>>>(mesh, cosines({3, 5, 7}, 0)));
+  tape.backward(detail::whole_on_every_rank(sum_of_squares(moe(x))));
+  const double norm = clip_gradients(moe, 1e-3);
+  Outcome gradients = gradients_of(moe);
+  if (bias) {
+    const Numbers load = gradients.extract("bias").mapped();
+    CHECK(std::accumulate(load.begin(), load.end(), 0.) == 0);
+    CHECK(*std::max_element(load.begin(), load.end()) >= 3);  // not clipped
+  }
+  return {norm, gradients};
+}
+
+template <class Style>
+void check_clipped() {
+  const auto [norm, gradients] = clipped<Style>(true);
+  const auto [expected_norm, expected] = clipped<Style>(false);
+  CHECK(norm == doctest::Approx(expected_norm).epsilon(1e-14));
+  CHECK(gradients.size() == expected.size());
+  for (const auto& [name, gradient] : expected)
+    CHECK(error(gradients.at(name), gradient) <= 1e-17);  // of 1e-3
+}
+TEST_CASE("no norm has the load, and clipping leaves it") {
+  check_clipped<ExpertParallel<ep>>();
+  check_clipped<Styles<ExpertParallel<ep>, Zero<1, dp>>>();
+}
+
+/// The spread of the load over 200 steps, of a router that prefers the first experts.
+template <class T>
+void check_balance() {
+  const Mesh<dp, ep> mesh(world(), {1, any});
+  using Style = ExpertParallel<ep>;
+  MixtureOfExperts<Mesh<dp, ep>, Style, T> moe(
+      mesh, 8,
+      {.experts = 8, .hidden = 4, .routing = {.k = 2, .scores = ScoreFunction::sigmoid}, .bias = true});
+  initialize(moe, 5);
+  Dense router({8, 8});
+  for (Index i = 0; i < 64; ++i)
+    router[i] = std::cos(5. * static_cast<double>(i)) + (i < 16 && i % 8 == 0 ? 3 : 0);
+  moe.router.assign(place<typename decltype(moe.router)::Stored>(mesh, router));
+  AdamW adamw({.rate = 1e-4});
+  adamw.set_bias_rate(0.01);
+  double first = 0, last = 0;
+  for (int step = 0; step < 200; ++step) {
+    Dense tokens({64, 8});
+    for (Index i = 0; i < tokens.size(); ++i)
+      tokens[i] = i % 8 == 0 ? 1 : std::sin(static_cast<double>(7 * i + 1000 * step));
+    Tape tape;
+    const auto x = tape.input(place<Tensor<T, 2, Mesh<dp, ep>, Shard<0>, Shard<0>>>(mesh, tokens));
+    backward_and_reduce(detail::whole_on_every_rank(mean(mul(moe(x), x))), moe);
+    const auto load = whole(moe.bias->finished_gradient());  // 8 · choices - 128
+    last = *std::max_element(load.begin(), load.end()) / 128 + 1;
+    if (step == 0) first = last;
+    adamw.step(moe);
+  }
+  CHECK(first > 3);  // of at most 4, and 1 if even
+  CHECK(last < 1.6);
+}
+TEST_CASE("a bias by load evens the load of a skewed router") {
+  check_balance<double>();
+  check_balance<Eigen::bfloat16>();
+}
+
+TEST_CASE("rates of biases, and biases that do not fit") {
+  AdamW adamw;
+  CHECK(message_of<std::invalid_argument>([&] { adamw.set_bias_rate(-1); }) ==
+        "an optimizer: the rate of biases is -1, which must be 0 or more, and a finite number");
+  CHECK(message_of<std::invalid_argument>([] {
+          routed({}, {1, 2, 3});
+        }) == "top_k: the bias is [3], for rows of 4 elements");
 }
 
 TEST_CASE("more choices than experts") {

@@ -6,8 +6,11 @@
 
 #include <doctest/doctest.h>
 #include <shardwise/mesh/trace.hpp>
+#include <shardwise/models/adapter_files.hpp>
 #include <shardwise/models/llama/consolidate.hpp>
 #include <shardwise/models/llama/import_weights.hpp>
+#include <shardwise/train/check_gradients.hpp>
+#include <shardwise/train/clip.hpp>
 
 #include "llama_reference.hpp"
 #include "scratch_folder.hpp"
@@ -346,6 +349,136 @@ TEST_CASE("a balance loss counts once: in micro-batches, in recomputed layers, o
     CHECK(difference(alone, gradients<Sequence>(mesh, 1)) < 1e-14);
     CHECK(difference(alone, gradients<Sequence>(mesh, 3, true)) < 1e-14);
     CHECK(difference(alone, gradients<Tensor>(mesh, 2)) < 1e-14);
+  }
+}
+
+/// The biases of DeepSeek V3's layers after three steps of two micro-batches, whose ids are rotated from step to step.
+struct Moved {
+  std::vector<Numbers> biases;
+  double norm = 0;  ///< of the last step
+};
+template <class PlanType, class T = double>
+Moved moved(const LlamaMesh& mesh, double rate, int micro_batches = 1, bool recomputed = false) {
+  const auto folder = folder_of("deepseek_v3");
+  LlamaConfig config = read_llama_config(folder / "config.json");
+  Llama<LlamaMesh, PlanType, T> model(mesh, config);
+  load_llama(model, folder / "model.safetensors");
+  model.recompute_layers = recomputed;
+  AdamW adamw({.rate = 1e-2, .weight_decay = 0.1});
+  adamw.add_group([](const ParameterInfo& p) { return p.rank == 1; }, [](AdamWUpdate& a) { a.beta1 = 0.5; });
+  adamw.set_bias_rate(rate);
+  Moved result;
+  for (int step = 0; step < 3; ++step) {
+    for (int micro = 0; micro < micro_batches; ++micro) {
+      std::vector<std::int64_t> all;  // 4 sequences of 7 tokens, or half of them
+      for (int i = 0; i < 28 / micro_batches; ++i)
+        all.push_back(((i + micro * (28 / micro_batches)) * (5 + step) + step) % 31);
+      const auto ids = distribute<Shard<0>, Replicate, Replicate>(mesh, Shape<2>{4 / micro_batches, 7}, all);
+      Tape tape;
+      const auto loss = scale(model(tape.constant(ids), ids, LinearCrossEntropyLoss()), 1.0 / micro_batches);
+      backward_and_reduce(loss, model, {.last = micro + 1 == micro_batches});
+    }
+    result.norm = clip_gradients(model, 0.1);
+    adamw.step(model);
+  }
+  for (const auto& [name, cell] : detail::named_parameters_of(model)) {
+    if (!name.ends_with("experts.bias")) continue;
+    CHECK(cell->stored.type == (std::is_same_v<T, double> ? DataType::f64 : DataType::f32));
+    result.biases.push_back(whole(cell->stored));
+  }
+  return result;
+}
+
+TEST_CASE("biases move by the load of all tokens, on every mesh") {
+  const LlamaConfig config = read_llama_config(folder_of("deepseek_v3") / "config.json");
+  const Moved still = moved<Tensor>(llama_alone(), 0), alone = moved<Tensor>(llama_alone(), 0.125);
+  CHECK(alone.biases.size() == 2);
+  double most = 0;
+  for (std::size_t layer = 0; layer < 2; ++layer) {
+    for (std::size_t e = 0; e < 8; ++e) {
+      const double by = (alone.biases[layer][e] - still.biases[layer][e]) / 0.125;
+      CHECK(by == doctest::Approx(std::round(by)));
+      most = std::max(most, std::abs(by));
+    }
+  }
+  CHECK(most > 0);
+  const auto same = [&](const Moved& other) {
+    CHECK(other.biases == alone.biases);
+    CHECK(other.norm == doctest::Approx(alone.norm).epsilon(1e-12));
+  };
+  for (const LlamaMesh& mesh : llama_meshes(config)) {
+    CAPTURE(mesh.size<dp>());
+    CAPTURE(mesh.size<tp>());
+    same(moved<Tensor>(mesh, 0.125));
+    same(moved<Sequence>(mesh, 0.125, 2));
+    same(moved<ByCounts>(mesh, 0.125, 2, true));
+    same(moved<Sharded>(mesh, 0.125, 1, true));
+    same(moved<PlanWith<LlamaExpertParallel<TensorPlan, kvr>, Zero<1, dp>>>(mesh, 0.125));
+    CHECK(moved<Sequence>(mesh, 0).biases == still.biases);
+  }
+}
+
+TEST_CASE("in a model in bfloat16 biases are float, also in its files") {
+  const ScratchFolder scratch;
+  const auto given = folder_of("deepseek_v3");
+  const LlamaMesh mesh = llama_meshes(read_llama_config(given / "config.json")).back();
+  Llama<LlamaMesh, Tensor, Eigen::bfloat16> model(mesh, read_llama_config(given / "config.json"));
+  load_llama(model, given);
+  save_llama(model, scratch.path() / "bf16");
+  world().barrier();
+  const std::string bias = "model.layers.1.mlp.gate.e_score_correction_bias";
+  CHECK(bytes_of(scratch.path() / "bf16").at(bias) == bytes_of(given / "model.safetensors").at(bias));
+  CHECK(bytes_of(scratch.path() / "bf16").at("model.norm.weight").size() == 2 * 24);
+  const Moved by_load = moved<Tensor, Eigen::bfloat16>(mesh, 1. / 1024),
+              still = moved<Tensor, Eigen::bfloat16>(mesh, 0);
+  for (std::size_t e = 0; e < 8; ++e) {
+    const double by = (by_load.biases[1][e] - still.biases[1][e]) * 1024;
+    CHECK(by == doctest::Approx(std::round(by)).epsilon(1e-3));
+    CHECK(std::abs(by) <= 3);
+  }
+  world().barrier();
+}
+
+TEST_CASE("adapters of a model with experts, of which nothing else is trained") {
+  const ScratchFolder scratch;
+  for (const char* name : {"qwen3_moe", "deepseek_v3"}) {
+    CAPTURE(name);
+    const auto given = folder_of(name);
+    LlamaConfig config = read_llama_config(given / "config.json");
+    config.balance = 0;  // no part of the loss that the model returns
+    const LlamaMesh mesh = llama_meshes(config).back();
+    Llama<LlamaMesh, LlamaAdapted<Tensor, 2, 4>, double> model(mesh, config);
+    initialize(model, 3);
+    load_llama(model, given / "model.safetensors");
+    const auto ids = read_tensor<std::int64_t, 2, Shard<0>, Replicate, Replicate>(
+        mesh, given / "f64.safetensors", "input_ids");
+    const auto loss_of = [&](const auto& any, Tape& tape) {
+      return any(tape.constant(ids), ids, LinearCrossEntropyLoss());
+    };
+    AdamW adamw({.rate = 0.1});
+    adamw.set_bias_rate(1);
+    Tape tape;
+    tape.backward(loss_of(model, tape));
+    adamw.step(model);
+    check_gradients(model, [&](Tape& other) { return loss_of(model, other); });
+    for (const auto& [path, cell] : detail::named_parameters_of(model)) {
+      CAPTURE(path);
+      CHECK((path.find("lora_") == std::string::npos) == cell->layouts.frozen);
+    }
+    CHECK(save_adapters(model, scratch.path() / name / "adapters",
+                        {.name_of = hugging_face_names(config), .base_model = given.string()}) >= 0);
+    save_llama(model, scratch.path() / name / "merged");
+    world().barrier();
+    Llama<LlamaMesh, LlamaAdapted<Tensor, 2, 4>, double> again(mesh, config);
+    load_llama(again, given / "model.safetensors");
+    load_adapters(again, scratch.path() / name / "adapters", {.name_of = hugging_face_names(config)});
+    Llama<LlamaMesh, Tensor, double> merged(mesh, config);
+    load_llama(merged, scratch.path() / name / "merged");
+    Tape first, second, third;
+    const double found = item(loss_of(model, first).value());
+    CHECK(item(loss_of(again, second).value()) == found);
+    CHECK(item(loss_of(merged, third).value()) == doctest::Approx(found).epsilon(1e-12));
+    world().barrier();
   }
 }
 

@@ -6,31 +6,36 @@
 // thread: pytorch/torchtitan #4154
 // there: The counts of an expert's tokens were not added up over the ranks of tensor parallelism, which have different tokens. So each rank moved the bias of the experts by its own tokens.
 // here: does not compile
-/// `expert_load` adds up the tokens of all ranks.
-// expect: LayoutError<Reason::pending_sum_meets_a_finished_value, On<tp>, Expected<Partial<>, Partial<>>, Got<Replicate, Partial<>>, Cure<Hint::redistribute_to_what_is_Expected>>
+/// The load is the gradient of the bias. A bias that is used with sharded tokens is `Reduced`, so its gradient is a
+/// pending sum over the ranks.
+// expect: LayoutError<Reason::replicated_operand_meets_blocks_so_its_gradient_would_be_pending, On<tp>, Expected<Shard<0>, Reduced>, Got<Shard<0>, Replicate>, Cure<Hint::redistribute_to_Reduced_which_is_free>>
 
 #include <shardwise/mesh/mesh.hpp>
+#include <shardwise/module/parameter.hpp>
 #include <shardwise/nn/routing.hpp>
+#include <shardwise/tensor/distribute.hpp>
 
 using namespace shardwise;
 using Logits = Tensor<double, 2, Mesh<tp>, Shard<0>>;  // [tokens, experts]
-using Bias = Tensor<double, 1, Mesh<tp>, Replicate>;
 
 #ifdef SHOULD_FAIL
-auto moved(const Bias& bias, const Logits& logits) {
-  const auto load = sum<0>(sum<0>(one_hot<double>(route(logits, {.k = 1}).ids, 4)));
-  return sub(bias, scale(load, 0.1));
-}
+using Bias = Parameter<Tensor<double, 1, Mesh<tp>, Replicate>, packed(Sharding{.counted = true})>;
+
+auto routing(const Var<Logits>& logits, const Bias& bias) { return route(logits, {.k = 1}, bias); }
 #else
-auto moved(const Bias& bias, const Logits& logits) {
-  return sub(bias, scale(expert_load(route(logits, {.k = 1})), 0.1));
-}
+using Bias = Parameter<Tensor<double, 1, Mesh<tp>, Reduced>, packed(Sharding{.counted = true})>;
+
+auto routing(const Var<Logits>& logits, const Bias& bias) { return route(logits, {.k = 1}, bias); }
 
 TEST_CASE("twelve tokens, of which expert 2 has all") {
   const Mesh<tp> mesh(world(), {any});
   Eigen::MatrixXd logits = Eigen::MatrixXd::Zero(12, 4);
   logits.col(2).setOnes();
-  const auto bias = moved(full<double, Replicate>(mesh, {4}, 0.), distribute<Shard<0>>(mesh, logits));
-  CHECK(full_tensor(bias).isApprox(Eigen::Vector4d(0, 0, -1.2, 0)));
+  Bias bias(mesh, {4}, Init::constant(0));
+  bias.initialize(1);
+  Tape tape;
+  const auto chosen = routing(tape.input(distribute<Shard<0>>(mesh, logits)), bias);
+  tape.backward(redistribute<tp, Replicate>(sum(chosen.weights)));
+  CHECK(full_tensor(redistribute<tp, Replicate>(bias.gradient())) == Eigen::Vector4d(-12, -12, 36, -12));
 }
 #endif

@@ -7,13 +7,14 @@
 // thread: pytorch/torchtitan #4148
 // there: A layer counted the tokens of each expert in its forward pass, for a bias that evens their load. With recomputation it counted them twice, and the tokens of an evaluation entered the next step of training.
 // here: cannot be written
-/// A mixture counts nothing while it runs. `expert_load` is a function of a routing, and the program adds its results up
-/// for the micro-batches of a step.
+/// A mixture counts nothing while it runs. The load is the gradient of the bias: a backward pass computes it, once.
 
 #include <shardwise/autograd/redistribute.hpp>
 #include <shardwise/mesh/mesh.hpp>
 #include <shardwise/nn/mixture_of_experts.hpp>
+#include <shardwise/tensor/distribute.hpp>
 #include <shardwise/train/recompute.hpp>
+#include <shardwise/train/sgd.hpp>
 
 using namespace shardwise;
 
@@ -25,11 +26,14 @@ TEST_CASE("six tokens of the first of two experts, in a layer that is computed a
   using Router = typename decltype(mixture.router)::Stored;
   mixture.router.assign(
       Router(redistribute<ep, Reduced>(distribute<Replicate>(mesh, Eigen::MatrixXd(Eigen::Vector2d(1, 0))))));
+  mixture(full<double, Shard<0>>(mesh, {6, 1}, 1.));  // an evaluation
   Tape tape;
   const auto x = tape.input(full<double, Shard<0>>(mesh, {6, 1}, 1.));
-  const auto load = expert_load(mixture.route(mixture.take(x)));
   tape.backward(redistribute<ep, Replicate>(sum(recompute(mixture, x))));
-  CHECK(full_tensor(load) == Eigen::Vector2d(6, 0));
-  mixture.update_bias(load, 0.5);
+  reduce_gradients(mixture);
+  CHECK(full_tensor(mixture.bias->finished_gradient()) == Eigen::Vector2d(6, -6));  // 2 · 6 - 6, 2 · 0 - 6
+  SGD sgd;
+  sgd.set_bias_rate(0.5);
+  sgd.step(mixture);
   CHECK(full_tensor(mixture.bias->value()) == Eigen::Vector2d(-0.5, 0.5));
 }

@@ -292,14 +292,15 @@ Index take_largest(Index n, const C* x, bool* taken) {
 /// ids[r, :]: the indices of the k largest of the n elements of row r, the largest first. With `groups` runs of n /
 /// groups elements, they are from the `kept` groups in which the two largest elements have the largest sums.
 template <class T, class Id>
-void top_k(Index rows, Index n, Index k, Index groups, Index kept, const T* x, Id* ids) {
+void top_k(Index rows, Index n, Index k, Index groups, Index kept, const T* x, Id* ids,
+           const compute_t<T>* bias = nullptr) {
   using C = compute_t<T>;
   const Index size = n / groups;
   C *const values = scratch<detail::TopKValues, C>(n), *const sums = scratch<detail::TopKGroups, C>(groups);
   bool* const taken = scratch<detail::TopKTaken, bool>(n + groups);
   bool* const kept_group = taken + n;
   for (Index r = 0; r < rows; ++r, x += n, ids += k) {
-    for (Index i = 0; i < n; ++i) values[i] = widen(x[i]);
+    for (Index i = 0; i < n; ++i) values[i] = bias ? widen(x[i]) + bias[i] : widen(x[i]);
     std::fill_n(taken, n + groups, false);
     if (kept < groups) {
       for (Index g = 0; g < groups; ++g) {

@@ -24,6 +24,7 @@ struct Sharding {
   int dim = -1;                   ///< the sharded dimension; -1: none
   Array<int, max_axes> levels{};  ///< 0 to 3, one per axis
   bool frozen = false;
+  bool counted = false;  ///< its gradient counts choices: see `Optimizer::set_bias_rate`
 
   /// If several axes shard one dimension, each axis divides the blocks of those to its left. So the axes to its
   /// left must shard at least as early, or not at all.
@@ -54,13 +55,15 @@ constexpr PackedSharding packed(const Sharding& how) {
   auto bits = static_cast<PackedSharding>(how.dim + 1);
   for (int axis = 0; axis < max_axes; ++axis)
     bits |= static_cast<PackedSharding>(how.levels[axis]) << (8 + 4 * axis);
-  return bits | static_cast<PackedSharding>(how.frozen) << 31;
+  return bits | static_cast<PackedSharding>(how.frozen) << 31 |
+         static_cast<PackedSharding>(how.counted) << 30;
 }
 constexpr Sharding unpacked(PackedSharding bits) {
   Sharding how{static_cast<int>(bits & 0xffu) - 1};
   for (int axis = 0; axis < max_axes; ++axis)
     how.levels[axis] = static_cast<int>(bits >> (8 + 4 * axis) & 0x3u);
   how.frozen = bits >> 31 != 0;
+  how.counted = (bits >> 30 & 1u) != 0;
   return how;
 }
 
@@ -91,7 +94,8 @@ struct ParameterLayouts {
         gathered(!(stored == used)),
         updated_in_parts(!(cut_like(stored, finished) == stored)),
         waits(resting == pending),
-        frozen(how.frozen) {}
+        frozen(how.frozen),
+        counted(how.counted) {}
 
   Layout used, stored;
   Layout pending, resting, finished;  ///< of its gradient: from `backward`; resting and finished as above
@@ -99,6 +103,9 @@ struct ParameterLayouts {
   bool updated_in_parts;              ///< its finished gradient is sharded where the parameter is not
   bool waits;                         ///< pending gradients stay pending until the step
   bool frozen;                        ///< no gradients
+  bool counted;                       ///< gradients are numbers of choices
+  /// Whether an optimizer's update trains it.
+  constexpr bool trained() const { return !frozen && !counted; }
 };
 
 }  // namespace shardwise

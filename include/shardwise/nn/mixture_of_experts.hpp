@@ -22,6 +22,7 @@
 #include <shardwise/module/module.hpp>
 #include <shardwise/nn/routed_experts.hpp>
 #include <shardwise/nn/routing.hpp>
+#include <shardwise/ops/add.hpp>
 #include <shardwise/ops/linear.hpp>
 #include <shardwise/ops/swiglu.hpp>
 #include <shardwise/parallel/plan.hpp>
@@ -81,8 +82,8 @@ struct MixtureOptions {
   Index experts;
   Index hidden;  ///< features of each
   RoutingOptions routing{};
-  Index shared_hidden = 0;  ///< hidden features of an MLP for all tokens; 0: there is none
-  bool bias = false;        ///< whether a bias, which is not trained by gradients, takes part in the choice
+  Index shared_hidden = 0;     ///< hidden features of an MLP for all tokens; 0: there is none
+  bool bias = false;           ///< whether a bias takes part in the choice, moved by the load: see `route`
   std::optional<Init> init{};  ///< of all weights; by default uniform, by the number of their input features
 };
 
@@ -107,6 +108,9 @@ class MixtureOfExperts : public Module<MixtureOfExperts<MeshType, Style, T>> {
   using Weight = Parameter<tensor_with<T, Rank, MeshType, L>,
                            packed(detail::sharding_of<Style, MeshType>(
                                tensor_with<T, Rank, MeshType, L>::layout, {Out, 1}, {In, 1}))>;
+  using Bias = Parameter<tensor_with<kernel::compute_t<T>, 1, MeshType, packed(router_weights)>,
+                         packed(detail::sharding_of<Style, MeshType>(router_weights, {0, 1}, {0, 1})) |
+                             packed(Sharding{.counted = true})>;
 
  public:
   using Problem = detail::style_problem<MeshType, ModuleKind::experts, Style>;
@@ -173,27 +177,6 @@ class MixtureOfExperts : public Module<MixtureOfExperts<MeshType, Style, T>> {
     }
   }
 
-  /// After a step: adds rate · sign(mean of the loads - load) to the bias of each expert, so that experts with few
-  /// tokens are chosen more often, without a loss (Wang et al., "Auxiliary-loss-free load balancing", 2024). `load` is
-  /// the sum of the `expert_load`s of the step. Communicates nothing. Throws `std::invalid_argument` without a bias, or
-  /// if the load does not have a number for each expert.
-  template <class Load>
-  void update_bias(const Load& load, double rate) {
-    static_assert(Load::layout == whole_of<Load>::layout, "update_bias: the load is the sum over all ranks");
-    if (!bias) detail::fail({"update_bias: the mixture has no bias; set MixtureOptions::bias"});
-    const auto loads = load.view();
-    const auto to = bias->writable();
-    if (loads.elements() != to.elements()) {
-      detail::fail({"update_bias: the load has ", loads.elements(), " numbers, expected one for each of the ",
-                    to.elements(), " experts"});
-    }
-    if (load.mesh().dry()) return;
-    const double mean = kernel::sum(loads.elements(), loads.data) / static_cast<double>(loads.elements());
-    for (Index e = 0; e < to.elements(); ++e) {
-      to.data[e] += static_cast<T>(rate * ((loads.data[e] < mean) - (loads.data[e] > mean)));
-    }
-  }
-
   constexpr void visit(auto&& f) {
     f("router", router);
     if (bias) f("bias", *bias);
@@ -206,11 +189,9 @@ class MixtureOfExperts : public Module<MixtureOfExperts<MeshType, Style, T>> {
   }
 
   Weight<packed(router_weights), 2, 0, 1> router;  ///< [experts, features]
-  std::optional<
-      Parameter<tensor_with<T, 1, MeshType, packed(router_weights)>, packed(Sharding{.frozen = true})>>
-      bias;                                    ///< [experts]
-  Weight<packed(weights), 4, 2, 3> gate_up;    ///< [experts, 2, hidden, features], the gate first
-  Weight<packed(down_weights), 3, 1, 2> down;  ///< [experts, features, hidden]
+  std::optional<Bias> bias;                        ///< [experts], in `float` beside `bfloat16`
+  Weight<packed(weights), 4, 2, 3> gate_up;        ///< [experts, 2, hidden, features], the gate first
+  Weight<packed(down_weights), 3, 1, 2> down;      ///< [experts, features, hidden]
   std::optional<Shared> shared;
 
  private:

@@ -14,7 +14,6 @@
 
 #include <shardwise/layout/diagnosis.hpp>
 #include <shardwise/ops/activation.hpp>
-#include <shardwise/ops/add.hpp>
 #include <shardwise/ops/argmax.hpp>
 #include <shardwise/ops/arithmetic.hpp>
 #include <shardwise/ops/contract.hpp>
@@ -80,22 +79,67 @@ constexpr auto mean_over_tokens(const X& x, const Mask& mask) {
   return div(whole_on_every_rank(contract<"r*e, r* -> e">(x, weights)), whole_on_every_rank(sum(weights)));
 }
 
+/// The ids that a bias chooses, or why it cannot.
+template <class Logits, class Bias>
+using BiasedIds = std::conditional_t<
+    is_abstract<Logits>, void,
+    result_of<BiasedTopKOp, Logits,
+              decltype(alongside(std::declval<const Bias&>(), std::declval<const Logits&>()))>>;
+
+/// Puts the load of the experts on the tape, as the gradient of their bias: whatever pass reaches it adds the load of
+/// these ids, once. Where several ranks have the same tokens, the first of them counts them.
+template <Operand Ids, Operand Bias>
+constexpr void count_load(const Ids& ids, const Bias& bias) {
+  using B = tensor_of<Bias>;
+  using I = tensor_of<Ids>;
+  auto count = [tokens = value_of(ids), mesh = bias.mesh(), shape = bias.shape(),
+                slot = slot_of(bias)](BackwardPart part) {
+    if (part == BackwardPart::inputs) return true;
+    cotangent_of<B> load(mesh, shape, MemoryUse::gradient);
+    const auto chosen = tokens.view();
+    count_work(mesh, chosen.elements() + shape[0], chosen.bytes(), "load");
+    if (!mesh.dry()) {
+      const AxisSet same = axes_where(B::MeshOf::axes, [&](int axis) {
+        return B::layout[axis] == reduced && !I::layout[axis].is_shard() && mesh.coordinates()[axis] != 0;
+      });
+      const auto to = load.writable();
+      const Index choices = same == 0 ? chosen.elements() : 0;
+      using T = typename B::Element;
+      kernel::fill<T>(shape[0], -static_cast<T>(choices), to.data);
+      for (Index i = 0; i < choices; ++i) to.data[chosen.data[i]] += static_cast<T>(shape[0]);
+    }
+    slot->add(std::move(load));
+    slot->settle();
+    return false;
+  };
+  slot_of(bias)->expect();
+  bias.tape().template record<PullbackNode<decltype(count)>>(std::move(count));
+}
+
 }  // namespace detail
 
 /// The k experts of each token, and the weights of their results. logits: [t…, experts], with all experts on every
 /// rank, in the layout of the tokens. The ids, largest score first, and of equal scores the lower id, have no gradient;
-/// the weights have. A `bias`, [experts], is added to the scores for the choice, and not for the weights. Throws as
-/// `top_k` does.
+/// the weights have. A `bias`, [experts], of the logits' type, or of `float` beside `bfloat16`, is added to the scores
+/// for the choice, and not for the weights. Its gradient is not a derivative, but the load of the experts: experts ·
+/// choices of expert e - all choices, of all tokens; so the sum over the experts is 0. `Optimizer::set_bias_rate` uses
+/// it, for a parameter with `Sharding::counted`. Throws as `top_k` does.
 template <Operand Logits, Operand... Bias>
-  requires(sizeof...(Bias) <= 1)
+  requires(sizeof...(Bias) <= 1 && (WellFormed<detail::BiasedIds<Logits, Bias>> && ...))
 constexpr auto route(const Logits& logits, const RoutingOptions& options, const Bias&... bias) {
   const auto scores = [&] {
     if (options.scores == ScoreFunction::softmax) return softmax(logits);
     return sigmoid(logits);
   }();
-  auto choice = scores;
-  ((choice = add(choice, alongside(bias, logits))), ...);
-  const auto ids = top_k(choice, options.k, options.choice);
+  const auto ids = [&] {
+    if constexpr (sizeof...(Bias) == 0)
+      return top_k(scores, options.k, options.choice);
+    else
+      return apply(BiasedTopKOp{{options.k, options.choice}}, scores, alongside(bias, logits)...);
+  }();
+  if constexpr (OperandTraits<Logits>::on_tape && !is_abstract<Logits> &&
+                (OperandTraits<Bias>::tracked || ...))
+    (detail::count_load(ids, alongside(bias, logits)), ...);
   auto weights = [&] {
     if (options.normalized) return detail::probabilities(take_along_dim(logits, ids), options.scores);
     return take_along_dim(scores, ids);
@@ -104,6 +148,9 @@ constexpr auto route(const Logits& logits, const RoutingOptions& options, const 
   return Routing<Logits, std::remove_const_t<decltype(ids)>, decltype(weights)>{logits, ids, weights,
                                                                                 options};
 }
+
+template <Operand Logits, Operand Bias, IllFormed Why = detail::BiasedIds<Logits, Bias>>
+Why route(const Logits&, const RoutingOptions&, const Bias&);  // see Why
 
 struct BalanceLossOptions {
   double uniform = 1;  ///< the loss of evenly used experts: 1 in Switch, k in Hugging Face's models
@@ -135,23 +182,6 @@ constexpr auto z_loss(const R& routing, const Mask&... mask) {
   const auto total =
       sub(take_along_dim(routing.logits, largest), log(take_along_dim(softmax(routing.logits), largest)));
   return sum(detail::mean_over_tokens(mul(total, total), mask...));
-}
-
-/// How often each expert was chosen, by the tokens of all ranks: [experts], the same on every rank, without a
-/// gradient. One all-reduce of a number for each expert. Add the loads of the micro-batches of a step. A call counts
-/// once, even if the layer is computed again.
-template <class R>
-constexpr auto expert_load(const R& routing) {
-  constexpr int tokens = rank_of<std::remove_cvref_t<decltype(routing.logits)>> - 1;
-  const auto chosen = one_hot<double>(value_of(routing.ids), routing.logits.shape()[tokens]);
-  const auto sum_of_tokens = [](const auto& x, const auto& self) {
-    if constexpr (rank_of<std::remove_cvref_t<decltype(x)>> == 1) {
-      return detail::whole_on_every_rank(x);
-    } else {
-      return self(sum<0>(x), self);
-    }
-  };
-  return sum_of_tokens(chosen, sum_of_tokens);
 }
 
 }  // namespace shardwise

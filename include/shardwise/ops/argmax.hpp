@@ -72,7 +72,7 @@ struct TopKOp {
   static constexpr Signature signature = Signature::of("...n -> ...k").whole('n');
 
   template <int Rank>
-  constexpr Shape<Rank> shape(const Shape<Rank>& x) const {
+  constexpr Shape<Rank> shape(const Shape<Rank>& x, const auto&... bias) const {
     const auto [groups, kept] = options;
     const Index n = x[Rank - 1];
     if (groups < 1 || kept < 1 || kept > groups || n % groups != 0) {
@@ -81,15 +81,26 @@ struct TopKOp {
     if (k < 0 || k > n / groups * kept) {
       detail::fail({"top_k: k is ", k, ", of ", n / groups * kept, " elements"});
     }
+    if (((bias[0] != n) || ...))
+      detail::fail({"top_k: the bias is ", bias..., ", for rows of ", n, " elements"});
     Shape<Rank> y = x;
     y[Rank - 1] = k;
     return y;
   }
 
-  static constexpr std::int64_t flops(const auto& y, const auto& x) { return x.elements() * y.columns(); }
-  void forward(auto y, void*, auto x) const {
-    kernel::top_k(x.rows(), x.columns(), k, options.groups, options.kept_groups, x.data, y.data);
+  static constexpr std::int64_t flops(const auto& y, const auto& x, const auto&... bias) {
+    return x.elements() * (y.columns() + static_cast<Index>(sizeof...(bias)));
   }
+  void forward(auto y, void*, auto x, auto... bias) const {
+    kernel::top_k(x.rows(), x.columns(), k, options.groups, options.kept_groups, x.data, y.data,
+                  bias.data...);
+  }
+};
+/// The same of x + bias. bias: [n], of x's element type, or of `float` beside `bfloat16`.
+struct BiasedTopKOp : TopKOp {
+  static constexpr Signature signature = Signature::of("...n, n -> ...k").whole('n');
+  template <class X, class Bias>
+  static constexpr bool takes = std::is_same_v<Bias, kernel::compute_t<X>>;
 };
 
 /// x: [r…, n]; the result is [r…, k], of `std::int64_t`, without a gradient: the indices of the k largest elements of

@@ -95,6 +95,7 @@ struct Result<Op, Tracked, Parameters, X...> {
   /// Operands with a gradient must have the element type of the leading one; others must hold integers. If the
   /// operation names the result's type and takes integers, all must have one type, of any kind.
   static constexpr Reason element_problem() {
+    if constexpr (requires { requires Op::template takes<typename X::Element...>; }) return Reason::none;
     Array<bool, P::operands> same{std::is_same_v<typename X::Element, typename Lead::Element>...};
     Array<bool, P::operands> floats{X::is_float...};
     constexpr bool takes_integers = requires { requires Op::takes_integers; };

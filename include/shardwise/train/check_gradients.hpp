@@ -69,7 +69,7 @@ SHARDWISE_INLINE void compare_gradients(const std::vector<NamedParameter>& param
   for (const NamedParameter& each : parameters) {
     const AnyTensor& stored = each.cell->stored;
     if (stored.mesh.dry()) throw std::invalid_argument("check_gradients: the model is on a dry mesh");
-    if (!each.cell->layouts.frozen && stored.type != DataType::f64)
+    if (each.cell->layouts.trained() && stored.type != DataType::f64)
       fail({"check_gradients: '", each.name, "' is of ", name_of(stored.type), ", and must be of f64"});
   }
   evaluate();
@@ -77,7 +77,7 @@ SHARDWISE_INLINE void compare_gradients(const std::vector<NamedParameter>& param
   for (const NamedParameter& each : parameters) {
     const Index count = elements(each.cell->stored.shape);
     const AnyTensor gradient = each.cell->finished_gradient();
-    for (int i = 0; i < samples && count > 0 && !each.cell->layouts.frozen; ++i) {
+    for (int i = 0; i < samples && count > 0 && each.cell->layouts.trained(); ++i) {
       const auto number = derived_seed(static_cast<std::uint64_t>(i), each.name);
       const auto element = static_cast<Index>(number % static_cast<std::uint64_t>(count));
       const double* here = gradient && gradient.counts_here() ? element_here(gradient, element) : nullptr;

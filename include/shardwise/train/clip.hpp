@@ -31,7 +31,7 @@ namespace detail {
       throw std::invalid_argument("gradient_norm: the module's parameters live on two different meshes");
     mesh = &cell->stored.mesh;
     const AnyTensor gradient = cell->finished_gradient();
-    if (!gradient || !gradient.counts_here()) continue;
+    if (!gradient || cell->layouts.counted || !gradient.counts_here()) continue;
     PhaseScope phase(mesh->recorder(), Phase::optimizer);
     const Index elements = gradient.local_elements();
     count_work(*mesh, 2 * elements, gradient.buffer->bytes);
@@ -64,7 +64,7 @@ constexpr void check_max_norm(double max_norm) {
   const double factor = max_norm / (norm + 1e-6);
   const bool clips = factor < 1 && norm <= std::numeric_limits<double>::max();
   for (ParameterState* cell : distinct(cells)) {
-    if (!cell->finished.filled()) continue;
+    if (!cell->finished.filled() || cell->layouts.counted) continue;
     Recorder* recorder = cell->stored.mesh.recorder();
     PhaseScope phase(recorder, Phase::optimizer);
     const Buffer& gradient = cell->finished.own(recorder);

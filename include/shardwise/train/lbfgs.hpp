@@ -134,7 +134,7 @@ SHARDWISE_INLINE double Lbfgs::run(const detail::ParameterList& cells,
 SHARDWISE_INLINE void Lbfgs::know(const detail::ParameterList& cells) {
   std::vector<Shared<detail::ParameterState>> trained;
   for (detail::ParameterState* cell : cells) {
-    if (cell->layouts.frozen) continue;
+    if (!cell->layouts.trained()) continue;
     trained.push_back(Shared<detail::ParameterState>::to(*cell));
     if (!(cell->stored.mesh == trained.front()->stored.mesh))
       throw std::invalid_argument("Lbfgs: the model's parameters live on two different meshes");

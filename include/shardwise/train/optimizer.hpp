@@ -118,7 +118,7 @@ class Optimizer {
     if constexpr (requires { update_.accepts(cells.front()->stored); }) {
       for (std::size_t i = 0; i < cells.size(); ++i) {
         const Update& update = update_of(states_[i]);
-        if (!cells[i]->layouts.frozen && !update.accepts(cells[i]->stored))
+        if (cells[i]->layouts.trained() && !update.accepts(cells[i]->stored))
           update.refuse(detail::named_parameters_of(module)[i]);
       }
     }
@@ -147,6 +147,13 @@ class Optimizer {
     changed.rate = rate;
     update_ = changed.checked();
     for (Group& group : groups_) group.settings.rate = rate * group.rate_factor;
+  }
+  /// The rate of biases by which experts are chosen, whose gradient is the experts' load (see `route`): a step subtracts
+  /// rate · sign(gradient) (Wang et al., "Auxiliary-loss-free load balancing", 2024). At 0, the default, they stay as they
+  /// are. No group has them, and they do not decay. Throws `std::invalid_argument` if it is negative or not finite.
+  constexpr void set_bias_rate(double rate) {
+    detail::check_setting("an optimizer", "the rate of biases", rate);
+    bias_rate_ = rate;
   }
   /// The number of steps made, which is the number of the next one, counted from 0.
   constexpr std::int64_t steps() const { return steps_; }
@@ -272,7 +279,7 @@ class Optimizer {
   template <class F>
   void for_each_once(const std::vector<detail::NamedParameter>& parameters, F f) {
     for (std::size_t i = 0; i < parameters.size(); ++i) {
-      if (!parameters[i].cell->layouts.frozen && !states_[i].again) f(parameters[i], states_[i]);
+      if (parameters[i].cell->layouts.trained() && !states_[i].again) f(parameters[i], states_[i]);
     }
   }
   constexpr const Update& update_of(const OwnedState& owned) const {
@@ -281,7 +288,7 @@ class Optimizer {
 
   /// Checks that a step is valid; returns the parameters whose gradient is missing in the first step.
   [[gnu::noinline]] constexpr detail::ParameterList unreached(const detail::ParameterList& cells) {
-    detail::check_same_step(cells, update_, groups_, states_);
+    detail::check_same_step(cells, update_, bias_rate_, groups_, states_);
     detail::check_a_gradient(cells);
     return first_steps_.unreached(cells, [&](std::size_t i) { return update_of(states_[i]); });
   }
@@ -300,7 +307,9 @@ class Optimizer {
     std::vector<const Update*> updates;
     for (std::size_t i = 0; i < cells.size(); ++i) {
       const Update& update = update_of(states_[i]);
-      if (!update.changes_gradients() || !cells[i]->finished.filled() || states_[i].again) continue;
+      if (!update.changes_gradients() || cells[i]->layouts.counted || !cells[i]->finished.filled() ||
+          states_[i].again)
+        continue;
       detail::AnyTensor gradient =
           cells[i]->stored.with(cells[i]->layouts.finished, cells[i]->finished.take());
       detail::make_own(gradient, MemoryUse::gradient);
@@ -331,6 +340,7 @@ class Optimizer {
     const MeshView& mesh = cell.stored.mesh;
     PhaseScope phase(mesh.recorder(), Phase::optimizer);
     const Buffer gradient = cell.finished.take();
+    if (cell.layouts.counted && bias_rate_ == 0) return;
     const detail::AnyTensor& stored = cell.writable();
     if (!cell.layouts.updated_in_parts) return update(owned, stored.relaid(cell.layouts.finished), gradient);
     const Layout part = cut_like(stored.layout, cell.layouts.finished);
@@ -356,6 +366,18 @@ class Optimizer {
     const MeshView& mesh = parameter.mesh;
     const DataType type = parameter.type, stored = detail::stored_type(update.state, type);
     const Index count = gradient->bytes / size_of(type);
+    if (owned.cell->layouts.counted) {
+      detail::count_work(mesh, 2 * count, 3 * gradient->bytes, "update");
+      if (!gradient->data) return;
+      return detail::with_floating(type, [&]<class T>(T) {
+        using C = kernel::compute_t<T>;
+        const auto moved = [rate = static_cast<C>(bias_rate_)](C bias, C load) {
+          return bias - rate * static_cast<C>((load > 0) - (load < 0));
+        };
+        T* const biases = static_cast<T*>(parameter.buffer->data);
+        kernel::map(count, biases, moved, biases, static_cast<const T*>(gradient->data));
+      });
+    }
     OptimizerState& state = owned.state;
     detail::count_step(state.steps);
     if (update.state_blocks() > 0) detail::make_zeros(state.first, stored, mesh, count);
@@ -382,6 +404,7 @@ class Optimizer {
   ReduceOptions reduction_;
   Shared<detail::SharedBuckets> gathers_;  // of whole parameters, after their update
   std::int64_t steps_ = 0;
+  double bias_rate_ = 0;
   detail::FirstSteps first_steps_;
   std::vector<Group> groups_;
   std::vector<OwnedState> states_;  // in the order of `visit`

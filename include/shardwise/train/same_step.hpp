@@ -29,12 +29,12 @@ void add_settings(std::vector<NamedText>& texts, const Update& update, const std
 
 /// The same check for an optimizer's parameters, if their ranks compare their calls.
 template <class Update, class Groups, class States>
-constexpr void check_same_step(const ParameterList& cells, const Update& update, const Groups& groups,
-                               const States& states) {
+constexpr void check_same_step(const ParameterList& cells, const Update& update, double bias_rate,
+                               const Groups& groups, const States& states) {
   if (cells.empty()) return;
   const MeshView& mesh = cells.front()->stored.mesh;
   if (mesh.dry() || !mesh.communicator().checks()) return;
-  std::vector<NamedText> settings;
+  std::vector<NamedText> settings{{"the rate of biases", text({bias_rate})}};
   add_settings(settings, update, "");
   for (std::size_t i = 0; i < groups.size(); ++i)
     add_settings(settings, groups[i].settings, text({" of group ", i}));
