@@ -17,6 +17,7 @@
 namespace tools {
 
 void add_job_options(CLI::App& app, JobOptions& options) {
+  StepJob& job = options.job;
   std::vector<std::string> presets;
   for (const LlamaPreset& preset : llama_presets) presets.emplace_back(preset.name);
   auto* model = app.add_option("--model", options.model, "a preset of sizes")->check(CLI::IsMember(presets));
@@ -38,10 +39,13 @@ void add_job_options(CLI::App& app, JobOptions& options) {
   app.add_option("--balance", options.balance,
                  "factor of the loss that balances the experts (router_aux_loss_coef); default: the model's")
       ->check(CLI::Range(0.0, 1e6));
+  app.add_option(
+         "--bias-rate", job.bias_rate,
+         "rate by which the biases of experts, as DeepSeek V3 has, move against their load, which used 0.001")
+      ->check(CLI::Range(0.0, 1e6));
   add_count(app, "--context", options.context, "tokens per sequence");
   app.add_flag("--tied", options.tied, "use the embedding's table as the head");
 
-  StepJob& job = options.job;
   app.add_option("--pp", options.pp, "pipeline-parallel ranks, each with its own layers")
       ->check(CLI::Range(1, 512));
   app.add_option("--schedule", job.schedule,
@@ -80,6 +84,13 @@ void add_job_options(CLI::App& app, JobOptions& options) {
                  "split the embedding over --tp by rows, by columns, or not at all (both without --tied and "
                  "--lora-rank; replicated needs --zero 0 or 1; features needs --zero 0, without --sp)")
       ->check(CLI::IsMember(std::vector<std::string>(embedding_names.begin(), embedding_names.end())));
+  app.add_option_function<std::string>(
+         "--token-dispatcher", [&job](const std::string& name) { job.by_counts = name == "alltoall"; },
+         "how tokens reach the ranks of their experts: all gather all (allgather), or each goes to the ranks "
+         "that have some of its experts (alltoall, with --zero 1): less to send with more ranks than experts "
+         "of a token")
+      ->check(CLI::IsMember({"allgather", "alltoall"}))
+      ->default_str("allgather");
   app.add_option("--lora-rank", job.lora_rank,
                  "train adapters of this rank, with alpha twice the rank, instead of the model (needs --zero "
                  "0 or 1); 0: "
@@ -180,6 +191,11 @@ StepJob job_of(const JobOptions& options, int any_dp) {
                                 std::to_string(model.experts->routing.k));
   }
   model.balance = options.balance.value_or(model.balance);
+  if (job.bias_rate > 0 && !(model.experts && model.experts->bias)) {
+    throw std::invalid_argument(
+        "--bias-rate is for experts with biases, as DeepSeek V3 has: this model has " +
+        std::string(model.experts ? "experts without" : "no experts"));
+  }
   model.checked();
   const double ranks =
       static_cast<double>(options.pp) * options.replicas * options.dp.value_or(1) * options.cp * options.tp;

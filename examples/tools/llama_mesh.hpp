@@ -80,10 +80,10 @@ using SplitPlan = sw::PlanAnd<
 template <int ZeroLevel, bool Sequence>
 using TrainPlan = sw::PlanWith<SplitPlan<Sequence>, sw::Zero<ZeroLevel, sw::AxisList<sw::dp, sw::cp>>>;
 
-/// For models with experts, which are split over all ranks of a replica.
-template <int ZeroLevel, bool Sequence>
+/// For models with experts, which are split over all ranks of a replica. `As`: nothing, or `sw::by_counts`.
+template <int ZeroLevel, bool Sequence, class... As>
 using ExpertPlan =
-    sw::PlanWith<sw::LlamaExpertParallel<SplitPlan<Sequence>, sw::AxisList<sw::dp, sw::tp, sw::kvr>>,
+    sw::PlanWith<sw::LlamaExpertParallel<SplitPlan<Sequence>, sw::AxisList<sw::dp, sw::tp, sw::kvr>, As...>,
                  sw::Zero<ZeroLevel, sw::AxisList<sw::dp, sw::cp>>>;
 
 template <class PlanType, class Style>
@@ -105,5 +105,7 @@ using ReplicatedPlan =
 /// Frozen, with adapters to be trained. The job says their rank.
 template <int ZeroLevel, bool Sequence>
 using AdaptedPlan = sw::LlamaAdapted<TrainPlan<ZeroLevel, Sequence>, 8, 16>;
+template <bool Sequence>
+using AdaptedExpertPlan = sw::LlamaAdapted<ExpertPlan<0, Sequence>, 8, 16>;
 
 }  // namespace tools

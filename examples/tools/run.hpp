@@ -36,9 +36,9 @@ std::string other_run(const sw::Json& before, const sw::Json& now);
 /// The difference of one setting: "\"seed\" was 1, and is 2"; or empty.
 std::string change(const char* name, const sw::Json& before, const sw::Json& now);
 /// The settings that a resumed run may change.
-inline constexpr std::array changeable{"from",    "steps", "rate",         "rate_schedule",
-                                       "warmup",  "floor", "weight_decay", "betas",
-                                       "epsilon", "clip",  "outer_rate",   "outer_momentum"};
+inline constexpr std::array changeable{"from",       "steps",          "rate",     "rate_schedule", "warmup",
+                                       "floor",      "weight_decay",   "betas",    "epsilon",       "clip",
+                                       "outer_rate", "outer_momentum", "bias_rate"};
 
 /// The bytes of the memory pool: the most in use at a time, and those taken from the system.
 struct PoolBytes {

@@ -43,12 +43,14 @@ struct StepJob {
   /// The first layers of each stage whose activations are recomputed: how many, for all ranks along pp or for each.
   std::vector<int> recompute{0};
   EmbeddingStyle embedding = EmbeddingStyle::vocabulary;
+  bool by_counts = false;  ///< tokens are sent to the ranks that have their experts, instead of gathered
   bool muon =
       false;  ///< the optimizer, with AdamW for the table of tokens, the head and the norms; else AdamW
   sw::StateType state = sw::StateType::compute;  ///< of the optimizer's moments
-  int lora_rank = 0;    ///< rank of adapters to train instead of the model, with alpha twice that; 0: none
-  bool packed = false;  ///< each sequence is a row of documents, which do not see each other
-  sw::Index batch = 1;  ///< sequences per step, over all ranks and micro-batches
+  int lora_rank = 0;     ///< rank of adapters to train instead of the model, with alpha twice that; 0: none
+  double bias_rate = 0;  ///< by which the biases of experts move against their load
+  bool packed = false;   ///< each sequence is a row of documents, which do not see each other
+  sw::Index batch = 1;   ///< sequences per step, over all ranks and micro-batches
   sw::Index micro_batches = 1;
   sw::Index bucket_bytes = sw::Index{8} << 20;
   int in_background = 8;  ///< buckets in flight at a time
@@ -131,12 +133,19 @@ inline void check_combination(const StepJob& job) {
   const bool plain = job.zero_level == 0 && !job.sequence_parallel;
   if (job.model.experts) {
     const char* option = nullptr;
-    if (job.lora_rank > 0) option = "--lora-rank does";
     if (job.embedding != EmbeddingStyle::vocabulary) option = "--embedding other than vocabulary does";
     if (job.zero_level > 1) option = "--zero 2 and 3 do";
     if (option)
       throw std::invalid_argument(std::string(option) + " not go with a model that has experts" +
                                   (job.zero_level > 1 ? ": use --zero 1" : ""));
+    if (job.lora_rank > 0 && job.zero_level > 0)
+      throw std::invalid_argument("--lora-rank for a model with experts goes with --zero 0");
+    if (job.lora_rank > 0 && job.by_counts)
+      throw std::invalid_argument("--token-dispatcher alltoall does not go with --lora-rank");
+    if (job.by_counts && job.zero_level != 1)
+      throw std::invalid_argument("--token-dispatcher alltoall goes with --zero 1");
+  } else if (job.by_counts) {
+    throw std::invalid_argument("--token-dispatcher is for a model with experts: --experts");
   }
   if (job.embedding != EmbeddingStyle::vocabulary) {
     const std::string option =
@@ -184,7 +193,10 @@ inline std::string unusual_in(const StepJob& job) {
             std::to_string(2 * job.lora_rank) + " are trained";
   }
   if (job.state == sw::StateType::bf16) text += "; optimizer state in bfloat16";
-  if (job.model.experts && job.model.balance == 0) text += "; no loss balances the experts";
+  if (job.by_counts) text += "; tokens are sent to the ranks of their experts";
+  if (job.bias_rate > 0) text += "; biases balance the experts";
+  if (job.model.experts && job.model.balance == 0 && job.bias_rate == 0)
+    text += "; nothing balances the experts";
   if (job.embedding == EmbeddingStyle::features) text += "; the tokens' table is split by features";
   if (job.embedding == EmbeddingStyle::replicated) text += "; the tokens' table is whole on every rank of tp";
   return text;

@@ -30,7 +30,9 @@ struct PlansOf<PlanSet::adapted> {
 template <>
 struct PlansOf<PlanSet::experts> {
   using Types =
-      std::tuple<ExpertPlan<0, false>, ExpertPlan<0, true>, ExpertPlan<1, false>, ExpertPlan<1, true>>;
+      std::tuple<ExpertPlan<0, false>, ExpertPlan<0, true>, ExpertPlan<1, false>, ExpertPlan<1, true>,
+                 ExpertPlan<1, false, sw::by_counts>, ExpertPlan<1, true, sw::by_counts>,
+                 AdaptedExpertPlan<false>, AdaptedExpertPlan<true>>;
 };
 template <>
 struct PlansOf<PlanSet::embedding> {
@@ -41,7 +43,10 @@ struct PlansOf<PlanSet::embedding> {
 /// The position of the job's plan in its set.
 inline std::size_t place_in_set(const StepJob& job) {
   if (job.embedding == EmbeddingStyle::features) return 4;
-  return 2 * static_cast<std::size_t>(job.zero_level % 2) + (job.sequence_parallel ? 1 : 0);
+  const std::size_t sequence = job.sequence_parallel ? 1 : 0;
+  if (job.by_counts) return 4 + sequence;
+  if (job.model.experts && job.lora_rank > 0) return 6 + sequence;
+  return 2 * static_cast<std::size_t>(job.zero_level % 2) + sequence;
 }
 
 /// Calls f with the job's plan, which is in this set, as a `std::type_identity`. Throws `std::invalid_argument` if

@@ -15,8 +15,6 @@
 
 namespace tools {
 
-inline constexpr bool has_adapters = PlanSet::STEP_SET == PlanSet::adapted;
-
 /// Which parameters do not decay.
 inline bool is_norm_or_bias(const sw::ParameterInfo& parameter) {
   return parameter.rank == 1 || parameter.name.ends_with("bias");
@@ -45,6 +43,7 @@ class TrainedLlama final : public TrainedModel {
           options_.reduction);
     }
     sw::initialize(stages_, settings.seed);
+    optimizer_.set_bias_rate(job.bias_rate);
     sw::AdamWUpdate adamw{.beta1 = settings.betas[0],
                           .beta2 = settings.betas[1],
                           .epsilon = settings.epsilon,
@@ -121,6 +120,8 @@ class TrainedLlama final : public TrainedModel {
     return is_first_replica() ? sw::save_llama(mesh_, stages_, folder, {.beside = beside}, special) : 0;
   }
   sw::Index export_adapters(const std::filesystem::path& folder, const std::filesystem::path& base) override {
+    constexpr bool has_adapters =
+        PlanSet::STEP_SET == PlanSet::adapted || PlanSet::STEP_SET == PlanSet::experts;
     if constexpr (has_adapters) {
       if (!is_first_replica()) return 0;
       return sw::save_adapters(
