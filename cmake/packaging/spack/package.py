@@ -7,7 +7,6 @@ from spack.package import *
 class Shardwise(CMakePackage):
     """Header-only C++20 library for linear algebra and deep learning over MPI: the layout of a tensor is its type."""
 
-    maintainers("shardwise")
     license("Apache-2.0")
 
     version("develop")  # `spack dev-build` takes it from the checkout
