@@ -415,7 +415,7 @@ int default_zero(JobOptions options) {
     } catch (const std::invalid_argument&) {
     }
   }
-  return 0;  // with which another error is reported
+  return options.job.by_counts ? 1 : 0;  // with which another error is reported
 }
 
 /// The requested rank; or the first, which has the largest blocks, and the last, which has the smallest.

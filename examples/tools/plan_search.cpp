@@ -197,7 +197,7 @@ void try_plan(JobOptions options, sw::Index memory, Prices& prices, PlanSearch& 
 template <class F>
 void each_plan(const JobOptions& given, int ranks, F f) {
   JobOptions alone = given;
-  alone.job.zero_level = 0;
+  alone.job.zero_level = given.job.by_counts ? 1 : 0;
   const StepJob job = job_of(alone, 1);
   const int levels = job.model.experts || job.lora_rank > 0 ? 2 : 4;  // of ZeRO
   const auto divisors = [](int of) {
@@ -210,6 +210,7 @@ void each_plan(const JobOptions& given, int ranks, F f) {
   const auto with_sizes = [&](JobOptions options) {
     for (int choice = 0; choice < 4 * levels; ++choice) {
       options.job.zero_level = choice / 4;
+      if (options.job.by_counts && options.job.zero_level != 1) continue;
       options.job.sequence_parallel = choice / 2 % 2 == 1;
       options.job.recompute = {choice % 2 == 1 ? all_layers : 0};
       const bool shards = options.job.zero_level > 0,

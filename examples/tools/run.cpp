@@ -684,7 +684,7 @@ void Run::export_to(const std::filesystem::path& folder, TrainedModel& model) co
   Texts beside;
   sw::detail::together(sw::world(), "the export", [&] {
     const auto add = [&](const std::filesystem::path& file, const char* name) {
-      beside[name] = file.empty() || !std::filesystem::exists(file)
+      beside[name] = !prints() || file.empty() || !std::filesystem::exists(file)
                          ? std::nullopt
                          : std::optional(sw::detail::read_text(file));
     };

@@ -140,6 +140,8 @@ inline void check_combination(const StepJob& job) {
                                   (job.zero_level > 1 ? ": use --zero 1" : ""));
     if (job.lora_rank > 0 && job.zero_level > 0)
       throw std::invalid_argument("--lora-rank for a model with experts goes with --zero 0");
+    if (job.lora_rank > 0 && job.bias_rate > 0)
+      throw std::invalid_argument("--bias-rate does not go with --lora-rank: the biases are frozen");
     if (job.lora_rank > 0 && job.by_counts)
       throw std::invalid_argument("--token-dispatcher alltoall does not go with --lora-rank");
     if (job.by_counts && job.zero_level != 1)

@@ -38,12 +38,13 @@ class Messages {
     if (count == 0) return;
     keep(MPI_Irecv(data, static_cast<int>(count), type_, from, tag_, group_.comm, &next()));
   }
-  /// Whether all are complete, or one has failed.
+  /// Whether none is in flight any more: all are complete, or some have failed.
   bool test() {
-    for (; code_ == MPI_SUCCESS && complete_ < requests_.size(); ++complete_) {
+    for (; complete_ < requests_.size(); ++complete_) {
       int done = 0;
-      code_ = MPI_Test(&requests_[complete_], &done, MPI_STATUS_IGNORE);
-      if (code_ == MPI_SUCCESS && done == 0) return false;
+      const int code = MPI_Test(&requests_[complete_], &done, MPI_STATUS_IGNORE);
+      if (code == MPI_SUCCESS && done == 0) return false;
+      keep(code);
     }
     requests_.clear();
     complete_ = 0;

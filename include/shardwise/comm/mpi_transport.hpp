@@ -34,11 +34,14 @@ inline MPI_Comm communicator_of(MPI_Comm of, std::span<const int> ranks, MPI_Com
   std::vector<int> there(ranks.size());
   check_mpi(MPI_Comm_group(of, &known), "MPI_Comm_group");
   check_mpi(MPI_Comm_group(over, &all), "MPI_Comm_group");
-  check_mpi(MPI_Group_translate_ranks(known, count, ranks.data(), all, there.data()),
-            "MPI_Group_translate_ranks");
-  check_mpi(MPI_Group_incl(all, count, there.data(), &some), "MPI_Group_incl");
+  const int translated = MPI_Group_translate_ranks(known, count, ranks.data(), all, there.data());
+  MPI_Group_free(&known);
+  const int included =
+      translated == MPI_SUCCESS ? MPI_Group_incl(all, count, there.data(), &some) : translated;
+  MPI_Group_free(&all);
+  check_mpi(included, "MPI_Group_incl");
   const int created = MPI_Comm_create_group(over, some, 0, &made);
-  for (MPI_Group* group : {&known, &all, &some}) MPI_Group_free(group);
+  MPI_Group_free(&some);
   check_mpi(created, "MPI_Comm_create_group");
   return made;
 }

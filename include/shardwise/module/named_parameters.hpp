@@ -35,7 +35,7 @@ class AnyParameter {
   /// The layout in which it is stored: "Reduced, Shard<0>", a placement for each axis of the mesh.
   std::string layout() const { return detail::text_of(cell_->stored.layout); }
   DataType type() const { return cell_->stored.type; }
-  bool trained() const { return !cell_->layouts.frozen; }
+  bool trained() const { return cell_->layouts.trained(); }
 
   /// A copy of this rank's stored block, row-major; empty on a dry mesh. Throws `std::logic_error` if the parameter
   /// has no value yet.

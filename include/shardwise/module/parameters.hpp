@@ -184,7 +184,7 @@ constexpr List distinct(List all) {
 constexpr Index count_elements(ParameterList cells, bool frozen_too) {
   Index count = 0;
   for (const ParameterState* cell : distinct(std::move(cells))) {
-    if (frozen_too || !cell->layouts.frozen) count += elements(cell->stored.shape);
+    if (frozen_too || cell->layouts.trained()) count += elements(cell->stored.shape);
   }
   return count;
 }
@@ -232,7 +232,8 @@ constexpr void set_communication(M& module, DataType forward, DataType backward)
     if (!detail::can_convert(type))
       throw std::invalid_argument("set_communication: parameters cannot be communicated as integers");
   }
-  for (detail::ParameterState* cell : detail::parameters_of(module)) cell->communication = types;
+  for (detail::ParameterState* cell : detail::parameters_of(module))
+    if (!cell->layouts.counted) cell->communication = types;  // rounded counts would depend on the mesh
 }
 template <class M, class Forward, class Backward>
 constexpr void set_communication(M& module, communicate_as<Forward, Backward> as) {

@@ -18,12 +18,14 @@ struct SaveOptions {
   std::function<std::string(std::string_view)> name_of = {};
   /// The type of all floating-point numbers in the file: f64, f32, bf16 or f16. Without it, as in memory.
   std::optional<StoredType> type = {};
+  /// Tensors whose names end so keep their type; empty: none.
+  std::string_view keep = {};
   /// The most bytes of elements in a file that has several tensors; 0 means one file for all.
   Index max_file_bytes = 0;
   /// Hugging Face's loaders refuse files without this format.
   std::map<std::string, std::string> metadata = {{"format", "pt"}};
-  /// Texts of other files in the folder, by name, which change together with the weights. Without a text, a file is
-  /// removed.
+  /// Texts of other files in the folder, by name, which change together with the weights; the texts of the first rank count.
+  /// Without a text, a file is removed.
   std::map<std::string, std::optional<std::string>> beside = {};
 };
 
@@ -103,7 +105,8 @@ inline OutputPlan plan_output(const Path& path, std::vector<StoredTensor> tensor
   plan.files.emplace_back();
   Index filled = 0;
   for (StoredTensor& tensor : tensors) {
-    if (options.type && convertible(tensor.type, *options.type)) tensor.type = *options.type;
+    const bool kept = !options.keep.empty() && tensor.name.ends_with(options.keep);
+    if (options.type && !kept && convertible(tensor.type, *options.type)) tensor.type = *options.type;
     const auto bytes = stored_bytes(tensor.type, tensor.shape);
     if (!bytes) fail<std::runtime_error>({"tensor \"", tensor.name, "\" has more bytes than 2^63 - 1"});
     tensor.bytes = *bytes;

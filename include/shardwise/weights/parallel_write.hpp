@@ -98,7 +98,7 @@ class ParallelWrite {
   void agree_on_names() {
     Fnv1a texts;
     texts.add(plan_.index);
-    for (const auto& [name, text] : plan_.beside) texts.add(name + '\0' + text.value_or("") + '\0');
+    for (const auto& [name, text] : plan_.beside) texts.add(name + '\0');
     for (const OutputFile& file : plan_.files) texts.add(file.target.string() + '\0' + file.head);
     const std::array<Index, 2> mine{std::bit_cast<Index>(texts.value), static_cast<Index>(name_token())};
     const std::vector<Index> all = gather(work_.ranks, mine);

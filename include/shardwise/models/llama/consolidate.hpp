@@ -55,8 +55,9 @@ class Consolidation {
   ConsolidatedCheckpoint run(const Path& checkpoint, const Path& target) {
     NewFolder folder(target, temporary_token(),
                      [&](const Path& old) { check_replaceable(old, checkpoint, options_.replace); });
-    const OutputPlan plan = plan_output(folder.path(), matched(write_config(folder.path())),
-                                        {.type = options_.type, .max_file_bytes = options_.max_file_bytes});
+    const OutputPlan plan = plan_output(
+        folder.path(), matched(write_config(folder.path())),
+        {.type = options_.type, .keep = bias_of_experts, .max_file_bytes = options_.max_file_bytes});
     ConsolidatedCheckpoint result;
     result.files = plan.files.size();
     for (const OutputFile& file : plan.files) {

@@ -58,11 +58,14 @@ inline std::string hugging_face_name(std::string_view path) {
 
 namespace detail {
 
+/// The end of the name of a bias by load, which is in `float` also beside `bfloat16`.
+inline constexpr const char* bias_of_experts = "e_score_correction_bias";
+
 /// The names of a layer's experts, which are several tensors in the files (see weights/brace_expansion.hpp).
 inline std::string expert_names(std::string_view parameter, Index experts, bool mixtral) {
   const std::string all = "experts.{0.." + std::to_string(experts - 1) + "}.";
   if (parameter == "router") return mixtral ? "block_sparse_moe.gate.weight" : "mlp.gate.weight";
-  if (parameter == "bias") return "mlp.gate.e_score_correction_bias";
+  if (parameter == "bias") return std::string("mlp.gate.") + bias_of_experts;
   if (parameter == "gate_up")
     return mixtral ? "block_sparse_moe." + all + "{w1,w3}.weight"
                    : "mlp." + all + "{gate_proj,up_proj}.weight";
@@ -184,6 +187,7 @@ Index save_llama(const Communicator& ranks, Model& model, const LlamaConfig& con
     }
   };
   SaveOptions all = options;
+  all.keep = bias_of_experts;
   all.beside["config.json"] = llama_config_text(config, torch_name(type).value_or("float32"), tokens);
   return write_together(ranks, "save_llama", folder, all, collect, writers);
 }

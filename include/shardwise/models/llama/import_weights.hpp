@@ -86,6 +86,8 @@ class WeightsImport {
     }
     const StoredTensor& stored = weights_.tensor(names.front());
     CheckpointTensor tensor{wanted.name, options_.type.value_or(stored.type), wanted.shape, "", 1, {}};
+    if (wanted.hugging_name.ends_with(bias_of_experts) && tensor.type == StoredType::bf16)
+      tensor.type = StoredType::f32;
     if (!is_type_in_memory(tensor.type)) {
       fail(weights_.file_of(stored.name).path(), stored.name,
            "would be " + std::string(name_of(tensor.type)) +
