@@ -43,9 +43,12 @@ constexpr bool one_each_way(const auto& of, Phase phase) {
 static_assert(one_each_way(step, Phase::forward) && one_each_way(step, Phase::backward));
 static_assert(step.bytes<ep>(Phase::backward) == 2 * tokens);
 static_assert(step.bytes<ep>(Phase::forward) == 2 * tokens + number);  // and the loss of this test
-// Each expert's gradient is reduced over dp, and none over ep: that of the router is, as a dense layer's.
+// Each expert's gradient is reduced over dp, and none over ep: that of the router is, as a dense layer's, and with it the
+// load of the experts, in the same call.
 constexpr Index experts_here = 16 / 4 * 3 * 6 * features, shared_here = 3 * 8 / 4 * features,
-                router = 16 * features;
+                router = 16 * features + 16;
+static_assert(step.count<ep>(Collective::all_reduce, Phase::optimizer) == 1 &&
+              step.collectives(Phase::optimizer) == 2);
 static_assert(step.bytes<ep>(Phase::optimizer) == router * number);
 static_assert(step.bytes<dp>(Phase::optimizer) == (experts_here + shared_here + router) * number);
 static_assert(step.parameter_bytes() >= (experts_here + shared_here + router) * number);
