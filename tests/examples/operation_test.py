@@ -39,9 +39,9 @@ def words(options, ranks=2):
 
 
 def limited(options):
-    """The same where a file may have no more than 1024 bytes."""
+    """The same where a file may have no more than 2048 bytes."""
     command = words(options)
-    return command[:4] + ["bash", "-c", 'ulimit -f 1; exec "$@"', "-"] + command[4:]
+    return command[:4] + ["bash", "-c", 'ulimit -f 2; exec "$@"', "-"] + command[4:]
 
 
 def run(command, code=0, says=()):
@@ -211,7 +211,7 @@ def stopped(folder):
             made = last_step(log) + 1
             assert checkpoints(folder / "runs")[-1] == f"step-{made:08}", (made, checkpoints(folder / "runs"))
     assert not (folder / "never").exists()
-    # Not saved, though it was asked to: a file may have 1024 bytes.
+    # Not saved, though it was asked to: a file may have 2048 bytes.
     log = folder / "full.jsonl"
     job = started(limited(WITHOUT_END + ["--log", log, "--save", folder / "full", "--save-every", 10**6]), log, 1)
     os.kill(ranks_of(job)[0], signal.SIGUSR1)
@@ -268,7 +268,7 @@ def unsaved(folder):
     (folder / "there" / "runs").mkdir()
     run(apart(["--steps", "3", "--save", "runs"]), 1, ["the folder of checkpoints runs: .*runs/.*" + missing])
 
-    # No save can succeed, as a file may have 1024 bytes: three are tried. In the background, and while the steps wait.
+    # No save can succeed, as a file may have 2048 bytes: three are tried. In the background, and while the steps wait.
     for how in ([], ["--save-in-foreground"]):
         saved = folder / ("full" + str(len(how)))
         options = ["--save", saved, "--save-every", 5, "--steps", 10**6] + how
