@@ -4,7 +4,8 @@
 cmake_minimum_required(VERSION 3.22)
 
 # Builds and runs somebody else's program in one of the ways that users have: WAY is find_package, compiled (the same,
-# linking shardwise::compiled), add_subdirectory, pkg_config (mpicxx, and what is installed) or plain (mpicxx and -I, no CMake).
+# linking shardwise::compiled), add_subdirectory, pkg_config (mpicxx, and what is installed), plain (mpicxx and -I, no CMake) or
+# single_header (the README's program and one generated header, with MPI and without).
 # readme_installed and readme_fetched run the commands and the CMake code of the README. Others are only configured:
 # eigen_versions, with others than that of this machine; without_root, as a user who may write nowhere else configures and
 # installs, as the README says; versions, which requests an installation accepts (docs/policy.md); and gemm, where the
@@ -242,6 +243,22 @@ elseif(WAY STREQUAL "pkg_config")
   set(ENV{OMPI_CXX} "${COMPILER}")
   set(ENV{MPICH_CXX} "${COMPILER}")
   must("${MPI_COMPILER}" "${source}/consumer.cpp" ${flags} -o "${program}")
+elseif(WAY STREQUAL "single_header")
+  must("${PYTHON}" "${SHARDWISE_SOURCE}/cmake/single_header/make.py" "${WORK}/shardwise_single.hpp")
+  file(READ "${SHARDWISE_SOURCE}/examples/mlp.cpp" text)
+  string(REPLACE "<shardwise/shardwise.hpp>" "\"shardwise_single.hpp\"" text "${text}")
+  file(WRITE "${WORK}/mlp.cpp" "${text}")
+  string(REPLACE "|" ";" EIGEN "${EIGEN}")
+  list(TRANSFORM EIGEN PREPEND -isystem)
+  set(ENV{OMPI_CXX} "${COMPILER}")
+  set(ENV{MPICH_CXX} "${COMPILER}")
+  must("${MPI_COMPILER}" -std=c++20 -Wall -Wextra ${EIGEN} -fsyntax-only "${WORK}/mlp.cpp")
+  must("${COMPILER}" -std=c++20 -O1 -Wall -Wextra -DSHARDWISE_WITHOUT_MPI ${EIGEN} "${WORK}/mlp.cpp" -o "${program}")
+  must("${program}")
+  if(NOT out MATCHES "step 50: loss 0.12")
+    message(FATAL_ERROR "the program said: ${out}")
+  endif()
+  return()
 elseif(WAY STREQUAL "plain")
   string(REPLACE "|" ";" EIGEN "${EIGEN}")
   list(TRANSFORM EIGEN PREPEND -isystem)
