@@ -33,8 +33,9 @@ def text_of(name, seen):
 def main(output, *headers):
     seen = set()
     text = "".join(text_of(name, seen) for name in headers or ["shardwise/shardwise.hpp"])
+    license = (HERE / "one_process_mpi.h").read_text(encoding="utf-8").split("\n")[:2]
     pathlib.Path(output).write_text(
-        "// SPDX-FileCopyrightText: 2026 The Shardwise developers\n// SPDX-License-Identifier: Apache-2.0\n"
+        "\n".join(license) + "\n"
         "// Generated from Shardwise's headers by cmake/single_header/make.py. With -DSHARDWISE_WITHOUT_MPI it needs no MPI.\n"
         f"#pragma once\n{text}", encoding="utf-8")
 
