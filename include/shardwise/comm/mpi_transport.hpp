@@ -26,7 +26,8 @@ inline std::shared_ptr<const MPI_Comm> copy_of(MPI_Comm original) {
 
 /// A communicator of some ranks of `of`, in the order given. Collective over these. `over`: a communicator that
 /// contains them and carries no other traffic, because a receive with MPI_ANY_TAG could match the messages that
-/// Open MPI sends for this. The group is one of `over`'s: MPICH 4.0 crashes with an equal group of another communicator.
+/// Open MPI sends for this. The group is one of `over`'s: MPICH 4.0 crashes with an equal group of another
+/// communicator.
 inline MPI_Comm communicator_of(MPI_Comm of, std::span<const int> ranks, MPI_Comm over) {
   MPI_Group known = MPI_GROUP_NULL, all = MPI_GROUP_NULL, some = MPI_GROUP_NULL;
   MPI_Comm made = MPI_COMM_NULL;

@@ -35,8 +35,8 @@ inline void check_outside(const Paths& paths, const Path& cache) {
   }
 }
 
-/// Throws `std::runtime_error` if the cache is named as a folder or is a symbolic link, which would be replaced, or if a
-/// user other than this one and root may change or replace it. (In a folder with the sticky bit, such as /tmp, only a
+/// Throws `std::runtime_error` if the cache is named as a folder or is a symbolic link, which would be replaced, or if
+/// a user other than this one and root may change or replace it. (In a folder with the sticky bit, such as /tmp, only a
 /// file's owner may.)
 inline void check_trusted(const Path& cache) {
   if (!cache.has_filename() || std::filesystem::is_symlink(cache))

@@ -148,9 +148,10 @@ class Optimizer {
     update_ = changed.checked();
     for (Group& group : groups_) group.settings.rate = rate * group.rate_factor;
   }
-  /// The rate of biases by which experts are chosen, whose gradient is the experts' load (see `route`): a step subtracts
-  /// rate · sign(gradient) (Wang et al., "Auxiliary-loss-free load balancing", 2024). At 0, the default, they stay as they
-  /// are. No group has them, and they do not decay. Throws `std::invalid_argument` if it is negative or not finite.
+  /// The rate of biases by which experts are chosen, whose gradient is the experts' load (see `route`): a step
+  /// subtracts rate · sign(gradient) (Wang et al., "Auxiliary-loss-free load balancing", 2024). At 0, the default, they
+  /// stay as they are. No group has them, and they do not decay. Throws `std::invalid_argument` if it is negative or
+  /// not finite.
   constexpr void set_bias_rate(double rate) {
     detail::check_setting("an optimizer", "the rate of biases", rate);
     bias_rate_ = rate;

@@ -24,8 +24,8 @@ struct SaveOptions {
   Index max_file_bytes = 0;
   /// Hugging Face's loaders refuse files without this format.
   std::map<std::string, std::string> metadata = {{"format", "pt"}};
-  /// Texts of other files in the folder, by name, which change together with the weights; the texts of the first rank count.
-  /// Without a text, a file is removed.
+  /// Texts of other files in the folder, by name, which change together with the weights; the texts of the first rank
+  /// count. Without a text, a file is removed.
   std::map<std::string, std::optional<std::string>> beside = {};
 };
 

@@ -114,8 +114,8 @@ inline bool is_surplus(const LlamaConfig& config, std::string_view name) {
   return (config.tied && name == head_name) || name.ends_with(".rotary_emb.inv_freq");
 }
 
-/// Throws `std::runtime_error` if files have a head for a tied model that differs from the table, or numbers that choose
-/// experts and are not finite, which losses need not show. Each rank checks some rows and layers.
+/// Throws `std::runtime_error` if files have a head for a tied model that differs from the table, or numbers that
+/// choose experts and are not finite, which losses need not show. Each rank checks some rows and layers.
 void check_weights(const Path& path, const LlamaConfig& config, int rank = 0, int ranks = 1);
 
 /// `model`: a Llama or, if it is divided among `ranks`, this rank's stages.

@@ -123,8 +123,8 @@ class Llama : public Module<Llama<MeshType, PlanType, T>> {
   }
 
   /// ids: integers [batch, sequence]; the result is [batch, sequence, vocabulary]. With documents, of which a row may
-  /// have several, these do not see each other, and their positions restart: integers [batch, sequence], with the layout
-  /// of the ids, but whole where positions are sharded; see the function `attention`.
+  /// have several, these do not see each other, and their positions restart: integers [batch, sequence], with the
+  /// layout of the ids, but whole where positions are sharded; see the function `attention`.
   constexpr auto forward(const auto& ids, const Operand auto&... documents) const {
     check_whole();
     return end(middle(begin(ids), documents...));

@@ -3,8 +3,8 @@
 #pragma once
 
 /// @file
-/// Divides a Llama into the stages of a pipeline, which begin between or within layers: the first half of a layer is its
-/// attention, the second its MLP.
+/// Divides a Llama into the stages of a pipeline, which begin between or within layers: the first half of a layer is
+/// its attention, the second its MLP.
 
 #include <shardwise/models/llama/config.hpp>
 #include <shardwise/schedule/costs.hpp>
