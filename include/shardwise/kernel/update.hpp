@@ -85,4 +85,16 @@ void adamw_update(Index n, const Updated<T>& parameter, const T* gradient, compu
 }
 SHARDWISE_COMPILE_EACH(adamw_update)
 
+/// parameter -= rate * sign(gradient)
+template <class T>
+void sign_update(Index n, T* parameter, const T* gradient, double rate) {
+  using C = compute_t<T>;
+  const C step = static_cast<C>(rate);
+  SHARDWISE_INDEPENDENT
+  for (Index i = 0; i < n; ++i) {
+    const C g = widen(gradient[i]);
+    parameter[i] = narrow<T>(widen(parameter[i]) - step * static_cast<C>((g > 0) - (g < 0)));
+  }
+}
+
 }  // namespace shardwise::kernel

@@ -29,30 +29,6 @@ struct ParameterInfo {
   Index elements = 0;     ///< global
 };
 
-namespace detail {
-
-/// Throws `std::invalid_argument` unless 0 <= value < end.
-constexpr void check_setting(const char* optimizer, const char* name, double value,
-                             double end = std::numeric_limits<double>::infinity()) {
-  if (value >= 0 && value < end) return;
-  fail({optimizer, ": ", name, " is ", value, ", which must be 0 or more",
-        end == 1 ? ", and below 1" : ", and a finite number"});
-}
-
-constexpr void count_step(std::int64_t& steps) {  // no overflow: a checkpoint may contain any number
-  if (steps < 0 || steps > 1LL << 60) fail({"an optimizer cannot have made ", steps, " steps"});
-  ++steps;
-}
-
-/// Creates a block of `count` zeros, unless there is one.
-constexpr void make_zeros(Buffer& block, DataType type, const MeshView& mesh, Index count) {
-  if (block) return;
-  block = allocate_buffer(mesh, count * size_of(type), MemoryUse::optimizer_state);
-  if (block->data) std::memset(block->data, 0, static_cast<std::size_t>(block->bytes));
-}
-
-}  // namespace detail
-
 /// `Update` holds the settings. It says how many blocks of state it keeps, `state_blocks()`, how many operations an
 /// element costs, `flops()`, what it does with a parameter of `float`, `double` or `bfloat16`, `apply`, throws if they
 /// make no sense, `checked()`, and may call f(name, value) for each, `each_setting(f)`, so that ranks can be
@@ -61,8 +37,8 @@ constexpr void make_zeros(Buffer& block, DataType type, const MeshView& mesh, In
 /// group. Parameters in `bfloat16` have a master copy in `float`, unless `Update::master_weights` says no: it is what
 /// is updated, and the parameter is rounded from it. New values that other code has written, such as
 /// `load_weights`, are taken over. `Update::state` is the type of its blocks of state; random bits by which these are
-/// rounded depend on the parameter's name and number of steps, and the global index of the element,
-/// so results are the same on every mesh.
+/// rounded depend on the parameter's name and number of steps, and the global index of the element, so results are the
+/// same on every mesh.
 template <class Update>
 class Optimizer {
  public:
@@ -371,12 +347,8 @@ class Optimizer {
       detail::count_work(mesh, 2 * count, 3 * gradient->bytes, "update");
       if (!gradient->data) return;
       return detail::with_floating(type, [&]<class T>(T) {
-        using C = kernel::compute_t<T>;
-        const auto moved = [rate = static_cast<C>(bias_rate_)](C bias, C load) {
-          return bias - rate * static_cast<C>((load > 0) - (load < 0));
-        };
-        T* const biases = static_cast<T*>(parameter.buffer->data);
-        kernel::map(count, biases, moved, biases, static_cast<const T*>(gradient->data));
+        kernel::sign_update(count, static_cast<T*>(parameter.buffer->data),
+                            static_cast<const T*>(gradient->data), bias_rate_);
       });
     }
     OptimizerState& state = owned.state;

@@ -3,8 +3,8 @@
 #pragma once
 
 /// @file
-/// The state of optimizers, such as a velocity or Adam's two moments, and its type. Updates compute with the compute
-/// type; state in another type is converted in pieces that stay in the cache.
+/// The state of optimizers, such as a velocity or Adam's two moments, its type, and the checks of settings. Updates
+/// compute with the compute type; state in another type is converted in pieces that stay in the cache.
 
 #include <shardwise/kernel/random.hpp>
 #include <shardwise/tensor/any_tensor.hpp>
@@ -39,6 +39,26 @@ constexpr DataType wide(DataType type) { return type == DataType::bf16 ? DataTyp
 /// The type of blocks of state for parameters of type `parameter`.
 constexpr DataType stored_type(StateType type, DataType parameter) {
   return type == StateType::bf16 ? DataType::bf16 : wide(parameter);
+}
+
+/// Throws `std::invalid_argument` unless 0 <= value < end.
+constexpr void check_setting(const char* optimizer, const char* name, double value,
+                             double end = std::numeric_limits<double>::infinity()) {
+  if (value >= 0 && value < end) return;
+  fail({optimizer, ": ", name, " is ", value, ", which must be 0 or more",
+        end == 1 ? ", and below 1" : ", and a finite number"});
+}
+
+constexpr void count_step(std::int64_t& steps) {  // no overflow: a checkpoint may contain any number
+  if (steps < 0 || steps > 1LL << 60) fail({"an optimizer cannot have made ", steps, " steps"});
+  ++steps;
+}
+
+/// Creates a block of `count` zeros, unless there is one.
+constexpr void make_zeros(Buffer& block, DataType type, const MeshView& mesh, Index count) {
+  if (block) return;
+  block = allocate_buffer(mesh, count * size_of(type), MemoryUse::optimizer_state);
+  if (block->data) std::memset(block->data, 0, static_cast<std::size_t>(block->bytes));
 }
 
 /// Calls f(first, count, elements) for successive local elements of `part`, a parameter or its gradient; f may change
