@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 
 """`python3 reference_pages.py ROOT`: the tables of docs/reference/cmake.md and docs/reference/environment.md name every
-option, target and variable of the project, and no other; and what has a version has that of shardwise/version.hpp."""
+option, target and variable of the project, and no other; what has a version has that of shardwise/version.hpp; and the
+table of README.md is what `.ci/matrix` recorded, which `--write` puts there."""
 
 import re
 import sys
@@ -34,8 +35,26 @@ def differences(what, page, there):
         yield f"{what} {name} is in the page, but not in the project"
 
 
+def supported(root):
+    """The table of compilers, MPI and C++ standards: how many tests of `.ci/matrix` passed with each."""
+    rows = [line.split("\t") for line in (root / ".ci/results.tsv").read_text(encoding="utf-8").splitlines()]
+    of = {name: f"{count} tests" if result == "passed" else result for name, result, count, *_ in rows}
+    columns = [(mpi, standard) for mpi in ("openmpi", "mpich") for standard in ("20", "23")]
+    text = "| compiler | Open MPI 4.1, C++20 | Open MPI 4.1, C++23 | MPICH 4.0, C++20 | MPICH 4.0, C++23 |\n|---|---|---|---|---|\n"
+    for compiler in sorted({name.split("_")[0] for name in of if "_" in name}, key=lambda name: (name[0] != "g", name)):
+        cells = [of.get(f"{compiler}_{mpi}_{standard}", "not run") for mpi, standard in columns]
+        text += f"| {compiler.replace('++-', '++ ')} | {' | '.join(cells)} |\n"
+    return text
+
+
 def main():
     root = Path(sys.argv[1])
+    readme = (root / "README.md").read_text(encoding="utf-8")
+    begin = readme.index("| compiler |")
+    table, expected = readme[begin : readme.index("\n\n", begin) + 1], supported(root)
+    if "--write" in sys.argv:
+        (root / "README.md").write_text(readme.replace(table, expected), encoding="utf-8")
+        return 0
     top = [(root / "CMakeLists.txt").read_text(encoding="utf-8")]
     cmake = top + list(texts(root, ["cmake"], "*.cmake")) + list(texts(root, ["examples", "benchmarks"], "CMakeLists.txt"))
     sources = list(texts(root, ["include", "examples", "benchmarks", "tests"], "*.[ch]pp"))
@@ -64,6 +83,8 @@ def main():
     }.items():
         if text not in (root / file).read_text(encoding="utf-8"):
             problems.append(f"{file} does not have '{text}', as version.hpp has it")
+    if table != expected:
+        problems.append("README.md's table of compilers is not that of .ci/results.tsv: reference_pages.py ROOT --write makes it")
     print("\n".join(problems))
     print(f"{len(options)} options, {len(targets)} targets, {len(variables)} variables, {len(problems)} problems")
     return 1 if problems or len(options) < 7 or len(targets) < 5 or len(variables) < 7 else 0

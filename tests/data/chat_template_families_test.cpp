@@ -57,8 +57,10 @@ TEST_CASE("the chat templates of each family write what Jinja2 writes, and learn
   const auto all = OrderedJson::parse(detail::read_text(folder / "chat_templates.json"));
   CHECK(all["families"].size() == 11);
   int texts = 0;
-  for (const auto& [family, results] : all["families"].items()) {
-    for (const auto& [name, expected] : results.items()) {
+  for (const auto& each : all["families"].items()) {
+    for (const auto& result : each.value().items()) {
+      const auto &family = each.key(), &name = result.key();
+      const auto& expected = result.value();
       CAPTURE(family);
       CAPTURE(name);
       const OrderedJson& dialogue = all["dialogues"][name];

@@ -19,7 +19,9 @@ TEST_CASE("the tokenizers of each family make the tokens that Hugging Face's lib
   using Ids = std::vector<std::int32_t>;
   const Json all = read_json(std::filesystem::path(SHARDWISE_FAMILIES) / "tokenizers.json");
   CHECK(all.size() == 9);
-  for (const auto& [family, given] : all.items()) {
+  for (const auto& each : all.items()) {
+    const auto& family = each.key();
+    const auto& given = each.value();
     CAPTURE(family);
     Json file = given["file"];
     const bool fallback = file["model"]["byte_fallback"];

@@ -174,8 +174,9 @@ TEST_CASE("messages carry what they were told to") {
   const Json usual = plan(large).at("ranks").at(0);
   for (const auto& [types, gathered, reduced] :
        {std::tuple{"bfloat16", 2, 2}, {"bfloat16 float", 2, 4}, {"float bfloat16", 4, 2}}) {
-    CAPTURE(types);
-    const Json json = plan(large + "--communicate-as " + types);
+    const std::string options = std::string("--communicate-as ") + types;
+    CAPTURE(options);
+    const Json json = plan(large + options);
     CHECK(json.at("step").at("communicate_as").at(0) == (gathered == 2 ? "bfloat16" : "float32"));
     const Json& rank = json.at("ranks").at(0);
     for (const char* phase : {"forward", "backward"}) {

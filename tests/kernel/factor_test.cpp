@@ -120,8 +120,9 @@ TEST_CASE_TEMPLATE("qr", T, float, double) {
 }
 
 TEST_CASE_TEMPLATE("qr of tall matrices, in blocks, and in blocks of blocks", T, float, double) {
-  for (const auto& [m, n] :
+  for (const auto& shape :
        {std::pair<Index, Index>{1100, 128}, {3001, 64}, {20000, 8}, {140000, 1}, {33000, 64}}) {
+    const Index m = shape.first, n = shape.second;
     CAPTURE(m);
     CAPTURE(n);
     const Matrix<T> a = random_matrix<T>(m, n, 1);

@@ -145,9 +145,9 @@ void check_against_pytorch(const MeshType& mesh, const char* name, const Mixture
   Outcome gradients = gradients_of(reference.moe);
   gradients.erase("bias");  // no derivative
   CHECK(gradients.size() == (options.shared_hidden > 0 ? 6 : 3));
-  for (const auto& [parameter, gradient] : gradients) {
-    CAPTURE(parameter);
-    CHECK(error(gradient, expected.at(parameter)) <= tolerance);
+  for (const auto& each : gradients) {
+    CAPTURE(each.first);
+    CHECK(error(each.second, expected.at(each.first)) <= tolerance);
   }
 }
 template <class Style, class T, class... Placements>

@@ -96,9 +96,10 @@ TEST_CASE("a configuration of each family comes back as it was, with its other k
     const Json given = published(text);
     const LlamaConfig config = read(given);
     const Json written = parse_json(llama_config_text(config, "bfloat16", {.rest = given}), "written");
-    for (const auto& [key, value] : given.items()) {
+    for (const auto& each : given.items()) {
+      const auto& key = each.key();
       CAPTURE(key);
-      if (key != "bos_token_id" && key != "eos_token_id") CHECK(written.at(key) == value);
+      if (key != "bos_token_id" && key != "eos_token_id") CHECK(written.at(key) == each.value());
     }
     const Json alone = parse_json(llama_config_text(config, "float32"), "alone");
     CHECK(llama_config_text(read(alone), "float32") == llama_config_text(config, "float32"));

@@ -66,9 +66,12 @@ TEST_CASE("the published sizes of DeepSeek-V3") {
 
   Json written;
   detail::write_latent(config, written);
-  for (const auto& [key, value] : written.items()) {
+  for (const auto& each : written.items()) {
+    const auto& key = each.key();
     CAPTURE(key);
-    CHECK(value == (key == "head_dim" ? Json(64) : key == "rope_interleave" ? Json(true) : json.at(key)));
+    CHECK(each.value() == (key == "head_dim"          ? Json(64)
+                           : key == "rope_interleave" ? Json(true)
+                                                      : json.at(key)));
   }
   const Json scaling = detail::rope_scaling_keys(*config.scaling);
   for (const auto& [key, value] : json.at("rope_scaling").items()) {

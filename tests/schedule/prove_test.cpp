@@ -103,11 +103,11 @@ TEST_CASE("tables that are wrong") {
        "waits for rank 0"},
       {"", "the schedule: expected at least one rank, one stage and one micro-batch"},
   };
-  for (const auto& [csv, words] : tables) {
-    CAPTURE(csv);
-    CHECK(problem_of(csv.c_str()) == words);
-    CHECK_THROWS_WITH_AS(with_messages(from_csv(csv)), (std::string("pipeline schedule: ") + words).c_str(),
-                         std::invalid_argument);
+  for (const auto& table : tables) {
+    CAPTURE(table.csv);
+    CHECK(problem_of(table.csv.c_str()) == table.words);
+    CHECK_THROWS_WITH_AS(with_messages(from_csv(table.csv)),
+                         (std::string("pipeline schedule: ") + table.words).c_str(), std::invalid_argument);
   }
 }
 
