@@ -2,8 +2,9 @@
 # SPDX-FileCopyrightText: 2026 The Shardwise developers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Draws the logs of training runs (JSON lines, see training_log.hpp) as an SVG: the loss over the steps, and optionally
-the learning rate, the gradient norm and the tokens per second. Values that are not finite are gaps in the curve."""
+"""Draws the logs of training runs, JSON lines or CSV, as an SVG: the loss over the steps, and
+optionally the learning rate, the gradient norm and the tokens per second. Values that are not
+finite are gaps in the curve. It needs Python alone."""
 
 import argparse
 import json
@@ -20,6 +21,7 @@ PANELS = {  # field: (title, height)
     "gradient_norm": ("gradient norm", 90),
     "tokens_per_second": ("tokens per second", 90),
 }
+PROGRAM = os.path.basename(sys.argv[0])
 LEFT, RIGHT, WIDTH = 70, 20, 860  # the plot is WIDTH - LEFT - RIGHT wide
 
 
@@ -40,12 +42,22 @@ def refuse(constant):
     raise ValueError("%s is not JSON" % constant)
 
 
-def parse_line(text, fields):
-    """The step and the fields' values; None for the line that describes the run."""
-    line = json.loads(text.decode("utf-8"), parse_constant=refuse)
+def parse_row(text, names):
+    """A line of CSV as an object of JSON."""
+    cells = text.decode("utf-8").split(",")
+    if len(cells) != len(names):
+        raise ValueError("%d values, expected %d" % (len(cells), len(names)))
+    return {name: cell if cell in ("nan", "inf", "-inf") else json.loads(cell)
+            for name, cell in zip(names, cells) if cell}
+
+
+def parse_line(text, fields, names):
+    """The step and the fields' values; None for a line that describes the run, or has only the last evaluation. `names`
+    are those of the columns of a CSV file."""
+    line = parse_row(text, names) if names else json.loads(text.decode("utf-8"), parse_constant=refuse)
     if not isinstance(line, dict):
         raise ValueError("not a JSON object")
-    if "run" in line:
+    if "run" in line or ("held_out_loss" in line and "loss" not in line):
         return None
     for field in ["step"] + fields:
         if field not in line:
@@ -58,21 +70,24 @@ def parse_line(text, fields):
 
 def read_log(path, fields, log_scale):
     """The steps, and for each field its values."""
+    if os.path.isdir(path):
+        raise PlotError("%s: a folder, expected a log as JSON lines or CSV; TensorBoard shows folders" % path)
     try:
         with open(path, "rb") as file:
             lines = file.read().split(b"\n")
     except OSError as error:
         raise PlotError("%s: %s" % (path, error.strerror)) from error
-    steps, columns = [], {field: [] for field in fields}
-    for index, text in enumerate(lines):
-        if index == len(lines) - 1 and not text:
+    steps, columns, last = [], {field: [] for field in fields}, len(lines) - 1
+    names = lines.pop(0).decode("utf-8", "replace").split(",") if lines[0].startswith(b"step,") else None
+    for index, text in enumerate(lines, 1 if names else 0):
+        if index == last and not text:
             break
         where = "%s:%d: " % (path, index + 1)
         try:
-            parsed = parse_line(text, fields)
+            parsed = parse_line(text, fields, names)
         except (ValueError, RecursionError) as error:
-            if index == len(lines) - 1 and index > 0:
-                print("plot_log.py: %sthe last line is incomplete, and is ignored" % where, file=sys.stderr)
+            if index == last and index > 0:
+                print("%s: %sthe last line is incomplete, and is ignored" % (PROGRAM, where), file=sys.stderr)
                 break
             raise PlotError("%snot a line of a training log: %s" % (where, error)) from error
         if parsed is None:
@@ -253,7 +268,8 @@ circle { stroke-width: 3 }
 
 
 def main(arguments):
-    parser = argparse.ArgumentParser(prog="plot_log.py", description=__doc__)
+    parser = argparse.ArgumentParser(prog=PROGRAM, usage="%(prog)s [OPTIONS] LOG ...", description=__doc__)
+    parser.add_argument("--version", action="version", version="%(prog)s @version@", help="print the version and exit")
     parser.add_argument("logs", nargs="+", metavar="LOG", help="training logs, drawn together")
     parser.add_argument("-o", "--output", metavar="SVG", help="the picture (default: the first LOG's name with .svg)")
     parser.add_argument("--log-scale", action="store_true", help="draw the loss on a logarithmic scale")
@@ -275,7 +291,7 @@ def main(arguments):
         except OSError as error:
             raise PlotError("%s: %s" % (output, error.strerror)) from error
     except PlotError as error:
-        print("plot_log.py: %s" % error, file=sys.stderr)
+        print("%s: %s" % (PROGRAM, error), file=sys.stderr)
         return 2
     return 0
 

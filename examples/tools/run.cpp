@@ -419,7 +419,7 @@ sw::LlamaTokens Run::special_tokens() const {
 
 void Run::evaluate(TrainedModel& model, std::int64_t step) {
   held_out_loss_.reset();
-  if (!held_out_ || (step % options_.evaluate_every != 0 && step != options_.steps)) return;
+  if (!held_out_ || (step % options_.evaluate_every != 0 && step != options_.steps && step != begun_)) return;
   std::array<double, 2> sums{};  // of losses, and of targets that count
   for (sw::Index part = 0; held_out_->has(part); ++part) {
     sw::Index counted = 0;
@@ -538,6 +538,7 @@ void Run::print_job() const {
 }
 
 void Run::begin(std::int64_t step) {
+  begun_ = step;
   if (!options_.log.empty()) log_.emplace(options_.log, description(options_, mesh_), step);
   progress_.emplace(prints(), options_.progress, options_.steps, job().batch * job().model.context,
                     data_->steps_per_epoch(), step);
@@ -545,8 +546,7 @@ void Run::begin(std::int64_t step) {
 
 void Run::tell(std::int64_t step, const Progress::Values& values, double seconds) {
   progress_->show(step + 1, values);
-  if (!log_) return;
-  try {
+  add_to_log(step, [&] {
     log_->add({.step = step,
                .loss = values.loss,
                .rate = values.rate,
@@ -554,6 +554,18 @@ void Run::tell(std::int64_t step, const Progress::Values& values, double seconds
                .tokens = data_->counted(step),
                .seconds = seconds,
                .held_out_loss = held_out_loss_});
+  });
+}
+
+void Run::evaluate_last(TrainedModel& model, std::int64_t step) {
+  evaluate(model, step);
+  if (held_out_loss_) add_to_log(step, [&] { log_->add_evaluation(step, *held_out_loss_); });
+}
+
+void Run::add_to_log(std::int64_t step, const std::function<void()>& add) {
+  if (!log_) return;
+  try {
+    add();
   } catch (const std::runtime_error& error) {  // training continues without the log
     std::fprintf(stderr, "the log ends before step %lld: %s\n", static_cast<long long>(step), error.what());
     log_.reset();

@@ -8,6 +8,7 @@
 #include <array>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <limits>
 #include <optional>
 #include <string>
@@ -65,8 +66,11 @@ class Run {
 
   double rate(std::int64_t step) const { return schedule_(step); }
   const TextData& data() const { return *data_; }
-  /// Before step number `step`: evaluates the model at intervals, and after the last step, and exports the best.
+  /// Before step number `step`: evaluates the model at intervals, before the first and after the last step, and exports
+  /// the best.
   void evaluate(TrainedModel& model, std::int64_t step);
+  /// The same after the last step, with a line of its own in the log.
+  void evaluate_last(TrainedModel& model, std::int64_t step);
   /// Settings by name: those that a resumed run must share with the previous one, and those that it may change.
   sw::Json settings() const;
   /// Opens the folder of `--export-best`, if any; `resumed`: this run resumed from a checkpoint.
@@ -92,6 +96,8 @@ class Run {
   void open_data();
   void open_text(const sw::BatchOptions& batches, const Replicas& replicas);
   void open_documents(const sw::BatchOptions& batches, const Replicas& replicas);
+  /// Calls `add` if there is a log, and ends the log if it cannot be written.
+  void add_to_log(std::int64_t step, const std::function<void()>& add);
   void check_folder(const std::filesystem::path& folder) const;
   /// Warns of probable mistakes: answers without an end token, special tokens in texts.
   void warn_of(const sw::TrainingDocuments& documents) const;
@@ -103,6 +109,7 @@ class Run {
   std::uint64_t fingerprint_ = 0, validation_fingerprint_ = 0;
   sw::RateSchedule schedule_;
   std::optional<double> held_out_loss_;  // before the next step, if it was evaluated
+  std::int64_t begun_ = 0;               // the first step of this run
   double best_loss_ = std::numeric_limits<double>::infinity();
   BestExport best_;
   std::optional<TrainingLog> log_;

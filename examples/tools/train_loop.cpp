@@ -93,7 +93,7 @@ int train(const TrainOptions& given) {
   const PoolBytes pool;
   const bool traced = options.trace.empty() || step == begun || run.write_trace(log);
 
-  run.evaluate(*model, step);
+  run.evaluate_last(*model, step);
   if (!options.export_to.empty()) run.export_to(options.export_to, *model);
   if (step == begun) {
     if (run.prints()) std::printf("nothing left to do: %lld steps were made\n", static_cast<long long>(step));

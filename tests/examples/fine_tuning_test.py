@@ -33,7 +33,7 @@ def losses(path):
     """Of the steps, and of what is held out."""
     with open(path, encoding="utf-8") as log:
         steps = [json.loads(line) for line in log][1:]
-    return [s["loss"] for s in steps], [s["held_out_loss"] for s in steps if "held_out_loss" in s]
+    return [s["loss"] for s in steps if "loss" in s], [s["held_out_loss"] for s in steps if "held_out_loss" in s]
 
 
 def safetensors(path):
@@ -97,7 +97,7 @@ def main():
                 print(said)
                 assert re.search(r"ETA 0:00  epoch 12\.00/12\.00", said), said
         expected, held_out = losses(folder + "/log.jsonl")
-        assert len(expected) == 96 and len(held_out) == 2, (len(expected), held_out)
+        assert len(expected) == 96 and len(held_out) == 3, (len(expected), held_out)
         assert expected[-1] < 0.5 * expected[0] and held_out[1] < 0.5 * held_out[0], (expected, held_out)
         with open(folder + "/tuned/config.json", encoding="utf-8") as file:
             config = json.load(file)

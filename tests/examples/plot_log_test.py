@@ -208,7 +208,7 @@ class PlotLogTest(unittest.TestCase):
         code, out, err = self.run_program(*arguments)
         self.assertEqual((code, out), (2, ""))
         self.assertEqual(err.count("\n"), 1, err)
-        self.assertTrue(err.startswith("plot_log.py: "), err)
+        self.assertTrue(err.startswith(plot_log.PROGRAM + ": "), err)
         for text in expected:
             self.assertIn(text, err)
 
@@ -242,7 +242,7 @@ class PlotLogTest(unittest.TestCase):
     def test_other_nonsense(self):
         log = self.log("a.jsonl", [(0, 2)])
         self.check_refused([log, self.path("b.jsonl")], "b.jsonl: No such file or directory")
-        self.check_refused([self.folder], self.folder + ": Is a directory")
+        self.check_refused([self.folder], self.folder + ": a folder, expected a log")
         self.check_refused([log, "-o", self.path("no/a.svg")], "no/a.svg: No such file or directory")
         self.check_refused([log, "-o", log], "a.jsonl: the picture would replace the log")
         self.check_refused([self.log("b.jsonl", [])], "b.jsonl: there is no step in this log")

@@ -97,6 +97,48 @@ TEST_CASE("a resumed run leaves each step once") {
   CHECK(std::distance(fs::directory_iterator(folder.path()), {}) == 2);  // nothing temporary
 }
 
+TEST_CASE("a resumed run continues a table") {
+  const ScratchFolder folder;
+  const sw::testing::CommaLocale comma;
+  const fs::path path = folder / "log.csv";
+  {
+    TrainingLog log(path, {{"ranks", 2}});
+    add_steps(log, 0, 3);
+    log.add_evaluation(3, std::numeric_limits<double>::infinity());
+  }
+  sw::world().barrier();
+  const std::string head = "step,loss,rate,gradient_norm,tokens,tokens_per_second,seconds,held_out_loss\n",
+                    first = "0,4.0,0.0,0.0,64,128.0,0.5,\n", second = "1,2.0,0.0,0.0,64,128.0,0.5,\n",
+                    third = "2,1.3333333333333333,0.0,0.0,64,128.0,0.5,\n";
+  CHECK(bytes_of_file(path) == head + first + second + third + "3,,,,,,,inf\n");
+  sw::world().barrier();
+  if (writes()) std::ofstream(path, std::ios::app) << "4,1.5,0.0,0.0,64,128.0,0.5,";  // torn by a crash
+  sw::world().barrier();
+  {
+    TrainingLog log(path, {}, 5);
+    sw::world().barrier();
+    CHECK(bytes_of_file(path) == head + first + second + third + "3,,,,,,,inf\n");
+  }
+  TrainingLog log(path, {}, 1);
+  log.add({.step = 1, .loss = 2, .tokens = 64, .seconds = 0.5});
+  sw::world().barrier();
+  CHECK(bytes_of_file(path) == head + first + second);
+}
+
+TEST_CASE("one run at a time writes events into a folder") {
+  const ScratchFolder folder;
+  if (!writes()) return;
+  const fs::path path = folder / "events" / "";
+  const auto files = [&] { return std::distance(fs::directory_iterator(path), {}); };
+  std::optional<TrainingLog> log(std::in_place, path, TrainingLog::Json());
+  CHECK(has(error_of([&] { TrainingLog(folder / "events", {}); }), "events: another run writes it"));
+  CHECK(files() == 1);
+  log.reset();
+  log.emplace(folder / "events", TrainingLog::Json(), 3);
+  CHECK(files() == 2);
+  CHECK_THROWS_AS(log->add({.step = 2}), std::invalid_argument);
+}
+
 TEST_CASE("steps ascend") {
   const ScratchFolder folder;
   TrainingLog log(folder / "log.jsonl", {}, 3);
@@ -124,7 +166,11 @@ TEST_CASE("what is no log, or cannot be written, is named, and stays as it was")
     CHECK(bytes_of_file(other) == text);
     sw::world().barrier();
   }
-  check_error([&] { TrainingLog(folder.path(), {}); }, folder.path().string() + ": not a regular file");
+  const fs::path table = folder.file("table.csv", "x,y\n1,2\n");
+  check_error([&] { TrainingLog(table, {}, 5); },
+              table.string() + ":1: not the first line of a training log");
+  sw::world().barrier();
+  CHECK(bytes_of_file(table) == "x,y\n1,2\n");
   check_error([] { TrainingLog("/dev/null", {}); }, "/dev/null: not a regular file");
   if (writes()) CHECK(has(error_of([&] { TrainingLog(folder / "no" / "log", {}); }), "/no/log.tmp-"));
 }
