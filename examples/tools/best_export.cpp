@@ -10,7 +10,7 @@
 
 #include <shardwise/guard/agreement.hpp>
 
-#include "option_errors.hpp"
+#include "command_line.hpp"
 
 namespace tools {
 

@@ -14,7 +14,7 @@
 #include <shardwise/models/llama/import_weights.hpp>
 
 #include "byte_progress.hpp"
-#include "option_errors.hpp"
+#include "command_line.hpp"
 #include "pytorch_file.hpp"
 #include "step_folders.hpp"
 #include "text_files.hpp"
@@ -110,13 +110,11 @@ void run(const Options& options) {
 
 int main(int argc, char** argv) {
   Options options;
-  CLI::App app(
+  CommandLine app(
       "Converts a Llama's checkpoint to a folder in Hugging Face's format, or back. Needs no MPI job.",
       "shardwise-consolidate");
-  app.option_defaults()->always_capture_default();
   add_options(app, options);
-  app.failure_message(option_error);
-  CLI11_PARSE(app, argc, argv);
+  if (const auto code = app.read_alone(argc, argv)) return *code;
   std::signal(SIGXFSZ, SIG_IGN);  // so that a file-size limit is an error with a file name
   try {
     run(options);

@@ -43,13 +43,13 @@ void add_options(CLI::App& app, TextOptions& text) {
 
 int main(int argc, char** argv) {
   std::signal(SIGXFSZ, SIG_IGN);  // so that a file-size limit is an error with a file name
+  TextOptions text;
+  CommandLine app("Generates text with a Llama that is split over all ranks.", "shardwise-generate");
+  add_options(app, text);
+  double timeout = 600;
+  add_timeout(app, timeout);
+  if (const auto code = app.answer_without_mpi(argc, argv)) return *code;
   return sw::run(argc, argv, [&] {
-    TextOptions text;
-    CLI::App app("Generates text with a Llama that is split over all ranks.", "shardwise-generate");
-    app.option_defaults()->always_capture_default();
-    add_options(app, text);
-    double timeout = 600;
-    add_timeout(app, timeout);
     if (auto code = parse(app, argc, argv)) return *code;
     const auto watched = watchdog(timeout);
     write_text(text);

@@ -18,7 +18,7 @@
 #include <shardwise/weights/weights.hpp>
 
 #include "byte_progress.hpp"
-#include "option_errors.hpp"
+#include "command_line.hpp"
 #include "step_folders.hpp"
 
 namespace {
@@ -301,8 +301,8 @@ void print_text(const Json& all, bool with_tensors) {
 
 int main(int argc, char** argv) {
   Options options;
-  CLI::App app("Shows the contents of a checkpoint or of safetensors files. Needs no MPI job.",
-               "shardwise-inspect");
+  CommandLine app("Shows the contents of a checkpoint or of safetensors files. Needs no MPI job.",
+                  "shardwise-inspect");
   app.add_option(
          "path", options.path,
          "a checkpoint, a folder of checkpoints, a safetensors file, or a folder in Hugging Face's format")
@@ -311,8 +311,7 @@ int main(int argc, char** argv) {
   app.add_flag("--tensors", options.tensors, "list each tensor with its type, shape, bytes and layout");
   app.add_flag("--verify", options.verify, "compare the checksums of all elements");
   app.add_flag("--json", options.json, "print everything as JSON");
-  app.failure_message(option_error);
-  CLI11_PARSE(app, argc, argv);
+  if (const auto code = app.read_alone(argc, argv)) return *code;
   try {
     const Json all = described(options);
     if (options.json) {

@@ -18,10 +18,12 @@ namespace tools {
 
 void add_job_options(CLI::App& app, JobOptions& options) {
   StepJob& job = options.job;
+  const auto group = [&](const char* name) { app.option_defaults()->group(name); };
   std::vector<std::string> presets;
   for (const LlamaPreset& preset : llama_presets) presets.emplace_back(preset.name);
-  auto* model = app.add_option("--model", options.model, "a preset of sizes")->check(CLI::IsMember(presets));
-  app.add_option("--config", options.config, "sizes from a config.json in Hugging Face's format")
+  group("Model");
+  auto* model = app.add_option("--model", options.model, "sizes of this name")->check(CLI::IsMember(presets));
+  app.add_option("--model-config", options.config, "sizes from a config.json in Hugging Face's format")
       ->excludes(model);
   app.add_option("--layers", options.layers,
                  "layers; this and the following sizes override those of the model")
@@ -46,8 +48,10 @@ void add_job_options(CLI::App& app, JobOptions& options) {
   add_count(app, "--context", options.context, "tokens per sequence");
   app.add_flag("--tied", options.tied, "use the embedding's table as the head");
 
+  group("Mesh");
   app.add_option("--pp", options.pp, "pipeline-parallel ranks, each with its own layers")
       ->check(CLI::Range(1, 512));
+  group("Pipeline");
   app.add_option("--schedule", job.schedule,
                  "pipeline schedule: gpipe, 1f1b, interleaved, zb-h1, interleaved-zb-h1, zb-v, dualpipe-v or "
                  "by-costs");
@@ -56,8 +60,10 @@ void add_job_options(CLI::App& app, JobOptions& options) {
   app.add_option("--in-flight", job.in_flight,
                  "by-costs: most micro-batches whose activations a rank keeps; 0: three times --pp")
       ->check(CLI::Range(0, 1 << 16));
+  group("Mesh");
   add_count(app, "--replicas", options.replicas,
             "groups with a full copy of the model, each on its own data");
+  group("Replicas that train alone");
   auto* local_steps =
       app.add_option("--local-steps", job.local_steps,
                      "replicas train alone for so many steps, and then exchange how far they have moved "
@@ -70,6 +76,7 @@ void add_job_options(CLI::App& app, JobOptions& options) {
                  "Nesterov momentum of the exchange after --local-steps")
       ->check(CLI::Range(0.0, 1.0))
       ->needs(local_steps);
+  group("Mesh");
   add_count(app, "--dp", options.dp, "data-parallel ranks per group; --zero shards over these");
   add_count(app, "--cp", options.cp,
             "context-parallel ranks per sequence, each with a part of its positions");
@@ -91,6 +98,7 @@ void add_job_options(CLI::App& app, JobOptions& options) {
          "of a token")
       ->check(CLI::IsMember({"allgather", "alltoall"}))
       ->default_str("allgather");
+  group("Training");
   app.add_option("--lora-rank", job.lora_rank,
                  "train adapters of this rank, with alpha twice the rank, instead of the model (needs --zero "
                  "0 or 1); 0: "
@@ -103,6 +111,7 @@ void add_job_options(CLI::App& app, JobOptions& options) {
   app.add_option("--optimizer-state", options.optimizer_state,
                  "type of the optimizer's moments; bf16 has half the bytes, and is rounded stochastically")
       ->check(CLI::IsMember({"float", "bf16"}));
+  group("Memory and speed");
   auto* recompute =
       app.add_option_function<std::string>(
              "--recompute",

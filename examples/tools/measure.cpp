@@ -182,19 +182,19 @@ MeasuredSpeeds measured(int repetitions) {
 
 int main(int argc, char** argv) {
   std::signal(SIGXFSZ, SIG_IGN);  // so that a file-size limit is an error with a file name
+  CommandLine app(
+      "Measures the speeds of the machines, for shardwise-plan --speeds. Start it as the training job: with "
+      "as many "
+      "ranks on each host. The machines should do nothing else.",
+      "shardwise-measure");
+  std::filesystem::path file = "speeds.json";
+  app.add_option("--to", file, "the file to write");
+  int repetitions = 20;
+  add_count(app, "--repetitions", repetitions, "repetitions of each measurement, of which the median counts");
+  double timeout = 600;
+  add_timeout(app, timeout);
+  if (const auto code = app.answer_without_mpi(argc, argv)) return *code;
   return sw::run(argc, argv, [&] {
-    CLI::App app(
-        "Measures the speeds of the machines, for shardwise-plan --speeds. Start it as the training job: "
-        "with "
-        "as many ranks on each host. The machines should do nothing else.",
-        "shardwise-measure");
-    app.option_defaults()->always_capture_default();
-    std::filesystem::path file = "speeds.json";
-    app.add_option("--to", file, "the file to write");
-    int repetitions = 20;
-    add_count(app, "--repetitions", repetitions, "of each measurement, of which the median counts");
-    double timeout = 600;
-    add_timeout(app, timeout);
     if (auto code = parse(app, argc, argv)) return *code;
     const auto watched = watchdog(timeout);
     const MeasuredSpeeds speeds = measured(repetitions);

@@ -7,15 +7,12 @@
 
 #include <array>
 #include <charconv>
-#include <cmath>
-#include <cstdlib>
-#include <functional>
 #include <limits>
 #include <optional>
 
 #include <shardwise/guard/same_on_all_ranks.hpp>
 
-#include "option_errors.hpp"
+#include "command_line.hpp"
 
 namespace tools {
 
@@ -46,26 +43,14 @@ inline void add_timeout(CLI::App& app, double& seconds) {
       ->check(CLI::NonNegativeNumber);
 }
 
-/// Throws `CLI::ValidationError` for an option whose value is NaN, which is in each `CLI::Range`.
-inline void check_numbers(const CLI::App& app) {
-  for (const CLI::Option* option : app.get_options()) {
-    const std::string type = option->get_type_name();
-    if (type.find("FLOAT") == std::string::npos) continue;
-    for (const std::string& word : option->results()) {
-      if (std::isnan(std::strtod(word.c_str(), nullptr)))
-        throw CLI::ValidationError(option->get_name(),
-                                   word + " is not a number, expected " + type.substr(type.find(':') + 1));
-    }
-  }
-}
-
 /// The value of an option in normal form for comparison: "1e-3" becomes "0.001". Other texts are unchanged.
 inline std::string compared_value(const CLI::Option& option) {
   std::string all;
   for (std::string word : option.results()) {
     if (option.get_expected_max() == 0) {  // a flag
       word = option.as<bool>() ? "" : "false";
-    } else if (option.get_type_name().find("TEXT") == std::string::npos) {
+    } else if (const std::string type = option.get_type_name();
+               type.find("INT") != type.npos || type.find("FLOAT") != type.npos) {
       std::uint64_t whole{};
       double number{};
       const auto all_of = [&](auto& value) {
@@ -86,23 +71,15 @@ inline std::string compared_value(const CLI::Option& option) {
 /// Parses the options, which must be the same on all ranks, because they determine the communication and the files.
 /// Their order and the notation of numbers do not matter. Returns the exit code if the program must end: after
 /// --help, or after an error, which only the first rank prints. Throws `std::invalid_argument` if ranks differ.
-inline std::optional<int> parse(CLI::App& app, int argc, char** argv) {
-  app.failure_message(option_error);
-  std::optional<int> code;
-  std::function<int()> end;
-  try {
-    app.parse(argc, argv);
-    check_numbers(app);
-  } catch (const CLI::ParseError& error) {
-    code = error.get_exit_code();
-    end = [&app, error] { return app.exit(error); };
-  }
+inline std::optional<int> parse(CommandLine& app, int argc, char** argv) {
+  const auto ending = app.read(argc, argv);
   const sw::Communicator world = sw::world();
-  if (!world.agree(!code)) {  // some ranks have nothing to compare
+  if (!world.agree(!ending)) {  // some ranks have nothing to compare
     sw::require_same(world, argc, argv);
-    if (!code) throw std::invalid_argument("another rank rejected its options");
-    return world.rank() == 0 ? end() : *code;
+    if (!ending) throw std::invalid_argument("another rank rejected its options");
+    return world.rank() == 0 ? ending->print() : ending->code;
   }
+  if (world.rank() == 0) app.print_note();
   const std::string_view path = argv[0];
   std::vector<sw::NamedText> mine{{"program", std::string(path.substr(path.rfind('/') + 1))},
                                   {"version", SHARDWISE_VERSION}};

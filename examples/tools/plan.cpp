@@ -370,9 +370,12 @@ struct Options {
 
 void add_options(CLI::App& app, Options& options) {
   add_job_options(app, options.job);
+  app.option_defaults()->group("Model");
   add_count(app, "--vocabulary", options.job.vocabulary, "number of different tokens");
+  app.option_defaults()->group("Data");
   add_count(app, "--batch", options.job.batch,
             "sequences per step, over all ranks; default: one per data-parallel rank and micro-batch");
+  app.option_defaults()->group("Plan");
   auto* rank =
       app.add_option("--rank", options.rank, "plan only this rank, instead of the first and the last")
           ->check(CLI::NonNegativeNumber);
@@ -445,15 +448,12 @@ std::vector<JobSizes> places(const Options& options, const StepJob& job) {
 
 int main(int argc, char** argv) {
   Options options;
-  CLI::App app(
+  CommandLine app(
       "Plans a step of training a Llama on any mesh: communication, arithmetic, memory. Needs no MPI job.",
       "shardwise-plan");
-  app.option_defaults()->always_capture_default();
   add_options(app, options);
-  app.failure_message(option_error);
-  app.parse_complete_callback([&] { check_numbers(app); });
   app.get_option("--zero")->default_str("3, or 1 or 0 if the other options need that");
-  CLI11_PARSE(app, argc, argv);
+  if (const auto code = app.read_alone(argc, argv)) return *code;
   std::signal(SIGXFSZ, SIG_IGN);  // so that a file-size limit is an error with a file name
   try {
     if (options.search) {

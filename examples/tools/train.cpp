@@ -23,28 +23,36 @@ namespace {
 
 using namespace tools;
 
-/// The options besides those of the step, which are in `job`.
-void add_run_options(CLI::App& app, TrainOptions& options) {
+/// The options besides those that `plan` has too.
+void add_run_options(CLI::App& app, TrainOptions& options, JobOptions& job, std::string& decay) {
+  const auto group = [&](const char* name) { app.option_defaults()->group(name); };
+  group("Data");
   auto* text = app.add_option("--text", options.text, "text files or folders to train on")->take_all();
-  app.add_option("--data", options.data,
-                 "JSON lines to train on: texts, prompts and completions, or dialogues")
-      ->take_all()
-      ->excludes(text);
+  auto* data = app.add_option("--data", options.data,
+                              "JSON lines to train on: texts, prompts and completions, or dialogues")
+                   ->take_all()
+                   ->excludes(text);
   app.add_option(
          "--mix", options.mix,
          "weights of the paths of --text or --data, in their order: how often sequences are taken from "
          "each; a small file is repeated")
       ->take_all();
-  app.add_flag("--match-special-tokens", options.match_special_tokens,
-               "read \"<s>\" in a text, prompt or completion of --data as that token, not as text");
-  app.add_option("--chat-template", options.chat_template,
-                 "a template file for dialogues, instead of the model's");
+  app.add_option("--tokenizer", options.tokenizer, "a tokenizer.json; default: bytes as tokens");
+  app.add_option("--cache", options.cache, "keep the tokens in this file for later runs");
+  add_count(app, "--batch", job.batch, "sequences per step, over all ranks and micro-batches; default: 32");
   app.add_flag("--in-order", options.in_order, "do not shuffle");
+  app.add_flag("--pad", options.pad, "pad the last batch of an epoch instead of dropping it");
   app.add_option(
          "--long-documents", options.long_documents,
          "refuse documents of --data with more tokens than --context, cut off their ends, or split them "
          "into several documents")
       ->check(CLI::IsMember({"refuse", "cut", "split"}));
+  app.add_flag("--match-special-tokens", options.match_special_tokens,
+               "read \"<s>\" in a text, prompt or completion of --data as that token, not as text");
+  app.add_option("--chat-template", options.chat_template,
+                 "a template file for dialogues, instead of the model's");
+
+  group("Evaluation");
   auto* held_out = app.add_option("--held-out", options.held_out,
                                   "fraction of the text for evaluation instead of training")
                        ->check(CLI::Range(0.0, 0.9));
@@ -54,19 +62,25 @@ void add_run_options(CLI::App& app, TrainOptions& options) {
       ->excludes(held_out);
   auto* every = add_count(app, "--evaluate-every", options.evaluate_every,
                           "steps between evaluations; also after the last step");
-  app.parse_complete_callback([every, &options] {
+  app.parse_complete_callback([every, text, data, &options] {
     if (every->count() > 0 && !options.evaluates())
       throw CLI::RequiresError("--evaluate-every", "--held-out or --validation");
+    if (text->count() + data->count() > 0) return;
+    throw CLI::ValidationError(
+        "nothing to learn from: give --text FILE, or --data FILE for JSON lines. To try it out:\n"
+        "  shardwise-train --help > help.txt && mpirun -n 2 shardwise-train --text help.txt --batch 8 "
+        "--steps "
+        "20");
   });
-  app.add_option("--tokenizer", options.tokenizer, "a tokenizer.json; default: bytes as tokens");
-  app.add_option("--cache", options.cache, "keep the tokens in this file for later runs");
-  app.add_flag("--pad", options.pad, "pad the last batch of an epoch instead of dropping it");
 
+  group("Training");
   auto* steps = add_count(app, "--steps", options.steps, "training steps");
   app.add_option("--epochs", options.epochs, "passes over the data, instead of --steps; 0: use --steps")
       ->check(CLI::Range(0, 1 << 24))
       ->excludes(steps);
   app.add_option("--rate", options.rate, "highest learning rate")->check(CLI::PositiveNumber);
+  app.add_option("--rate-schedule", decay, "decay of the learning rate after warm-up")
+      ->check(CLI::IsMember({"constant", "linear", "cosine"}));
   add_whole<std::int64_t>(app, "--warmup", options.warmup,
                           "warm-up steps of the learning rate; default: a tenth of all");
   app.add_option("--warmup-from", options.first, "rate of the first step, as a fraction of the highest")
@@ -82,11 +96,7 @@ void add_run_options(CLI::App& app, TrainOptions& options) {
       ->check(CLI::PositiveNumber);
   add_whole<std::uint64_t>(app, "--seed", options.seed, "seed of the weights and of the order of batches");
 
-  app.add_option("--log", options.log, "log each step as a JSON line to this file, for plot_log.py");
-  app.add_option(
-      "--trace", options.trace,
-      "write the last step to this file: as a page if its name ends in .html, otherwise as a trace for "
-      "ui.perfetto.dev or chrome://tracing");
+  group("Checkpoints");
   auto* save = app.add_option("--save", options.save, "save checkpoints in this folder");
   add_count(app, "--save-every", options.save_every,
             "steps between checkpoints; also after the last step, and when stopped by a signal")
@@ -99,6 +109,8 @@ void add_run_options(CLI::App& app, TrainOptions& options) {
       ->needs(save);
   app.add_flag("--save-in-foreground", options.save_in_foreground, "wait while a checkpoint is written")
       ->needs(save);
+
+  group("Export");
   app.add_option("--export", options.export_to,
                  "export the trained model to this folder, in Hugging Face's format");
   app.add_option("--export-best", options.export_best,
@@ -107,6 +119,16 @@ void add_run_options(CLI::App& app, TrainOptions& options) {
       ->check(CLI::IsMember({"safetensors", "pytorch"}));
   app.add_flag("--merge", options.merge,
                "export the model merged with its adapters, instead of the adapters in PEFT's format");
+
+  group("Run");
+  app.add_option(
+      "--log", options.log,
+      "log each step to this file as a JSON line; as CSV if its name ends in .csv; for TensorBoard if it "
+      "is a folder or ends in /");
+  app.add_option(
+      "--trace", options.trace,
+      "write the last step to this file: as a page if its name ends in .html, otherwise as a trace for "
+      "ui.perfetto.dev or chrome://tracing");
   app.add_option("--progress", options.progress,
                  "line: one line, overwritten; plain: a new line at intervals")
       ->check(CLI::IsMember({"line", "plain"}));
@@ -114,9 +136,10 @@ void add_run_options(CLI::App& app, TrainOptions& options) {
 
 /// The option for an initial model, which determines all sizes except the length of sequences.
 void add_from(CLI::App& app, TrainOptions& options) {
+  app.option_defaults()->group("Model");
   auto* from =
       app.add_option("--from", options.from, "start from the model in this folder, in Hugging Face's format");
-  for (const char* name : {"--model", "--config", "--layers", "--features", "--heads", "--kv-heads",
+  for (const char* name : {"--model", "--model-config", "--layers", "--features", "--heads", "--kv-heads",
                            "--hidden", "--experts", "--experts-per-token", "--tied"}) {
     from->excludes(app.get_option(name));
   }
@@ -124,6 +147,7 @@ void add_from(CLI::App& app, TrainOptions& options) {
 
 /// The option that finds the mesh and the division of work among ranks.
 void add_plan(CLI::App& app, std::string& plan, std::filesystem::path& speeds) {
+  app.option_defaults()->group("Mesh");
   auto* file = app.add_option("--speeds", speeds, "a file that shardwise-measure wrote, for --plan best")
                    ->check(CLI::ExistingFile);
   auto* best =
@@ -145,16 +169,6 @@ void check_values(const CLI::App& app) {
     for (const std::string& value : option->results()) {
       if (value.empty()) throw std::invalid_argument(option->get_name() + ": its value is empty");
     }
-  }
-}
-
-/// The default text, the source of Shardwise, exists only in its source tree.
-void check_default_text(const TrainOptions& options) {
-  for (const std::filesystem::path& folder : options.text) {
-    if (std::filesystem::exists(folder)) continue;
-    throw std::invalid_argument("nothing to learn from: give --text or --data; without them " +
-                                folder.string() + " is learned, which is not in " +
-                                std::filesystem::current_path().string());
   }
 }
 
@@ -204,24 +218,21 @@ void check_ranks(const JobOptions& job) {
 
 int main(int argc, char** argv) {
   std::signal(SIGXFSZ, SIG_IGN);  // so that a file-size limit only fails a save, and not the run
+  TrainOptions options;
+  JobOptions job{.batch = 32};
+  std::string decay = sw::name_of(options.decay), plan;
+  std::filesystem::path speeds;
+  CommandLine app("Trains a Llama on text over all ranks.", "shardwise-train");
+  add_run_options(app, options, job, decay);
+  add_job_options(app, job);
+  add_from(app, options);
+  add_plan(app, plan, speeds);
+  app.option_defaults()->group("Run");
+  add_timeout(app, options.timeout);
+  if (const auto code = app.answer_without_mpi(argc, argv)) return *code;
   return sw::run(argc, argv, [&] {
-    TrainOptions options;
-    JobOptions job{.batch = 32};
-    std::string decay = sw::name_of(options.decay), plan;
-    std::filesystem::path speeds;
-    CLI::App app("Trains a Llama on text over all ranks.", "shardwise-train");
-    app.option_defaults()->always_capture_default();
-    add_job_options(app, job);
-    add_count(app, "--batch", job.batch, "sequences per step, over all ranks and micro-batches");
-    add_run_options(app, options);
-    add_from(app, options);
-    add_plan(app, plan, speeds);
-    add_timeout(app, options.timeout);
-    app.add_option("--rate-schedule", decay, "decay of the learning rate after warm-up")
-        ->check(CLI::IsMember({"constant", "linear", "cosine"}));
     if (auto code = parse(app, argc, argv)) return *code;
     check_values(app);
-    if (app.count("--text") + app.count("--data") == 0) check_default_text(options);
     check_files(options);
     options.decay = sw::parse_decay(decay);
     if (job.job.lora_rank > 0 && options.from.empty())

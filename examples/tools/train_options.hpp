@@ -20,7 +20,7 @@ namespace tools {
 struct TrainOptions {
   StepJob job;
   sw::Index memory = 0;  ///< bytes of a rank, see `within_memory`
-  std::vector<std::filesystem::path> text{"include", "docs"};
+  std::vector<std::filesystem::path> text;
   std::vector<std::filesystem::path> data;  ///< files of JSON lines, instead of text
   std::vector<double> mix;                  ///< weights of these paths; none: all are one
   std::filesystem::path chat_template;      ///< for dialogues, instead of the model's

@@ -14,7 +14,7 @@ import tempfile
 
 TRAIN = sys.argv[1]
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-MODEL = ["--text", str(ROOT / "include/shardwise/layout"), "--config", str(ROOT / "tests/reference/deepseek_v3/config.json"),
+MODEL = ["--text", str(ROOT / "include/shardwise/layout"), "--model-config", str(ROOT / "tests/reference/deepseek_v3/config.json"),
          "--context", "16", "--batch", "4", "--steps", "5"]
 
 

@@ -798,5 +798,5 @@ TEST_CASE("files that are made to do harm") {
   const Ended of_run = consolidate({scratch / "", scratch / "out"});
   CHECK(has(of_run.text, "not a checkpoint, but a folder of some: name one, such as " + folder));
   CHECK(has(inspect({"--tensor", folder}).text,
-            "shardwise-inspect: The following argument was not expected: --tensor; did you mean --tensors?"));
+            "shardwise-inspect: --tensor is not an option; did you mean --tensors?"));
 }

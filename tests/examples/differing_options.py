@@ -14,12 +14,14 @@ import subprocess
 import sys
 import time
 
+APART = ("--help", "--version", "--config", "--print-config")
+
 
 def options_of(program):
     """Those of --help, as [name, whether it takes a value]."""
     text = subprocess.run([program, "--help"], capture_output=True, text=True, check=True).stdout
     found = re.findall(r"^ +(?:-\w,)?(--[\w-]+)(?:,--[\w-]+)*( +(?:[A-Z]+\b|\{))?", text, re.MULTILINE)
-    return [(name, bool(value)) for name, value in found if name != "--help"]
+    return [(name, bool(value)) for name, value in found if name not in APART]
 
 
 def run(program, ranks, common, name, values):

@@ -313,9 +313,8 @@ def options(folder):
     ]
     for first, second, said in other:
         run(both(first.split(), second.split()), 1, [said])
-    # What is none: the option that is meant, by what others call it, or by its letters; or nothing.
-    for wrong, meant in (("--lr", "rate"), ("--learning_rate=1", "rate"), ("--max-steps", "steps"), ("--hidden-size", "features"),
-                         ("--bathc", "batch"), ("--weight_decay", "weight-decay"), ("--tpp", "tp")):
+    # An unknown option: the nearest by its letters, or nothing.
+    for wrong, meant in (("--bathc", "batch"), ("--weight_decay", "weight-decay"), ("--tpp", "tp")):
         run(words([wrong, "1"]), "any but 0", [f"did you mean --{meant}[?]"])
     for wrong in ("--xy", "--foo", "--no-such-thing"):
         said = run(words([wrong, "1"]), "any but 0", [wrong])

@@ -286,7 +286,7 @@ TEST_CASE("uneven blocks: the first rank has the most, the last the least, any c
 }
 
 TEST_CASE("a configuration in Hugging Face's form") {
-  const Json json = plan("--config tests/reference/uneven/config.json --tp 2");
+  const Json json = plan("--model-config tests/reference/uneven/config.json --tp 2");
   const Json& model = json.at("model");
   CHECK(model.at("heads").get<int>() % 2 == 1);
   CHECK(model.at("parameters").get<std::int64_t>() > 0);

@@ -1,0 +1,426 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+
+#include "command_line.hpp"
+
+#include <mpi.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <iterator>
+#include <limits>
+#include <map>
+#include <sstream>
+#include <string_view>
+#include <utility>
+
+#include <shardwise/base/name.hpp>
+#include <shardwise/base/text.hpp>
+#include <shardwise/kernel/gemm.hpp>
+
+namespace tools {
+
+namespace {
+
+// ---- Names of options ------------------------------------------------------------------------------------------
+/// Names of options in other programs, and their names here; without "--", and with "-" for "_". One may have several.
+constexpr std::pair<std::string_view, std::string_view> other_names[]{
+    {"lr", "rate"},
+    {"learning-rate", "rate"},
+    {"max-lr", "rate"},
+    {"min-lr", "floor"},
+    {"lr-schedule", "rate-schedule"},
+    {"lr-scheduler-type", "rate-schedule"},
+    {"lr-decay-style", "rate-schedule"},
+    {"warmup-steps", "warmup"},
+    {"num-warmup-steps", "warmup"},
+    {"lr-warmup-iters", "warmup"},
+    {"wd", "weight-decay"},
+    {"eps", "epsilon"},
+    {"adam-epsilon", "epsilon"},
+    {"adam-eps", "epsilon"},
+    {"max-grad-norm", "clip"},
+    {"grad-clip", "clip"},
+    {"clip-grad", "clip"},
+    {"bs", "batch"},
+    {"batch-size", "batch"},
+    {"train-batch-size", "batch"},
+    {"per-device-train-batch-size", "batch"},
+    {"global-batch-size", "batch"},
+    {"gradient-accumulation-steps", "micro-batches"},
+    {"grad-accum", "micro-batches"},
+    {"gradient-accumulation", "micro-batches"},
+    {"iters", "steps"},
+    {"train-iters", "steps"},
+    {"max-steps", "steps"},
+    {"max-iters", "steps"},
+    {"max-train-steps", "steps"},
+    {"num-train-epochs", "epochs"},
+    {"num-epochs", "epochs"},
+    {"seq-len", "context"},
+    {"seq-length", "context"},
+    {"max-seq-length", "context"},
+    {"max-seq-len", "context"},
+    {"max-length", "context"},
+    {"block-size", "context"},
+    {"dim", "features"},
+    {"hidden-size", "features"},
+    {"d-model", "features"},
+    {"n-embd", "features"},
+    {"intermediate-size", "hidden"},
+    {"ffn-hidden-size", "hidden"},
+    {"num-layers", "layers"},
+    {"num-hidden-layers", "layers"},
+    {"n-layer", "layers"},
+    {"num-attention-heads", "heads"},
+    {"num-heads", "heads"},
+    {"n-head", "heads"},
+    {"num-key-value-heads", "kv-heads"},
+    {"num-query-groups", "kv-heads"},
+    {"n-kv-heads", "kv-heads"},
+    {"tensor-parallel", "tp"},
+    {"tensor-parallel-size", "tp"},
+    {"tp-size", "tp"},
+    {"tensor-model-parallel-size", "tp"},
+    {"pipeline-parallel", "pp"},
+    {"pipeline-parallel-size", "pp"},
+    {"pp-size", "pp"},
+    {"pipeline-model-parallel-size", "pp"},
+    {"context-parallel", "cp"},
+    {"context-parallel-size", "cp"},
+    {"cp-size", "cp"},
+    {"data-parallel", "dp"},
+    {"data-parallel-size", "dp"},
+    {"dp-size", "dp"},
+    {"zero-stage", "zero"},
+    {"fsdp", "zero"},
+    {"gradient-checkpointing", "recompute"},
+    {"activation-checkpointing", "recompute"},
+    {"train-file", "data"},
+    {"dataset", "data"},
+    {"dataset-name", "data"},
+    {"data-path", "data"},
+    {"probabilities", "mix"},
+    {"data-weights", "mix"},
+    {"blend", "mix"},
+    {"out-dir", "export"},
+    {"output-dir", "export"},
+    {"output-dir", "save"},
+    {"output", "export"},
+    {"checkpoint-dir", "save"},
+    {"save-dir", "save"},
+    {"save-interval", "save-every"},
+    {"save-steps", "save-every"},
+    {"save-total-limit", "keep"},
+    {"eval-interval", "evaluate-every"},
+    {"eval-steps", "evaluate-every"},
+    {"validation-file", "validation"},
+    {"logging-dir", "log"},
+    {"tensorboard-dir", "log"},
+    {"resume-from-checkpoint", "resume"},
+    {"model-name-or-path", "from"},
+    {"model-path", "from"},
+    {"pretrained", "from"},
+    {"tokenizer-name", "tokenizer"},
+    {"mixed-precision", "bf16"},
+    {"random-seed", "seed"},
+    {"optim", "optimizer"},
+    {"checkpoint", "save"},
+    {"checkpoint", "weights"},
+    {"model", "weights"},
+    {"max-new-tokens", "new-tokens"},
+    {"max-tokens", "new-tokens"},
+    {"n-predict", "new-tokens"},
+    {"temp", "temperature"},
+};
+
+/// The options of `app` that `word` names in other programs, as "--save or --export"; or nothing.
+std::string renamed_option(const CLI::App& app, const std::string& word) {
+  std::string names;
+  for (const auto& [other, ours] : other_names) {
+    if (other != word || !app.get_option_no_throw("--" + std::string(ours))) continue;
+    names += (names.empty() ? "--" : " or --") + std::string(ours);
+  }
+  return names;
+}
+
+/// The option of `app` whose spelling is nearest to `word`, or nothing.
+std::string nearest_option(const CLI::App& app, const std::string& word) {
+  std::string nearest;
+  // Up to a third of the letters may be wrong, or two swapped. Among equals, a common first letter decides.
+  const std::size_t most = word.size() > 3 ? std::clamp<std::size_t>(word.size() / 3, 2, 3) : 1;
+  std::size_t least = 2 * most + 2;
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& name : option->get_lnames()) {
+      const std::size_t distance =
+          2 * shardwise::detail::edit_distance(word, name) + (word.substr(0, 1) == name.substr(0, 1) ? 0 : 1);
+      if (distance < least) nearest = name, least = distance;
+    }
+  }
+  return nearest;
+}
+
+/// What is wrong with an option that `app` does not have, as "--lr: the option is --rate".
+std::string unknown_option(const CLI::App& app, const std::string& given) {
+  std::string word = given.substr(std::min(given.find_first_not_of('-'), given.size()));
+  std::replace(word.begin(), word.end(), '_', '-');
+  if (const std::string ours = renamed_option(app, word); !ours.empty())
+    return given + ": the option is " + ours;
+  const std::string near = nearest_option(app, word);
+  return given + " is not an option" + (near.empty() ? "" : "; did you mean --" + near + "?");
+}
+
+// ---- Errors ----------------------------------------------------------------------------------------------------
+/// The message begins with the program's name. The largest `double`, a bound with 300 digits, is omitted.
+std::string option_error(const CLI::App* app, const CLI::Error& error) {
+  std::string text;
+  for (const std::string& word : app->remaining()) {
+    if (word.size() < 2 || word[0] != '-' || (word[1] >= '0' && word[1] <= '9')) continue;  // a value
+    text += (text.empty() ? "" : "; ") + unknown_option(*app, word.substr(0, word.find('=')));
+  }
+  if (text.empty()) text = (error.get_name() == "FileError" ? "--config: " : "") + std::string(error.what());
+  const std::string unbounded = " to " + std::to_string(std::numeric_limits<double>::max());
+  if (const std::size_t bound = text.find(unbounded); bound != text.npos) {
+    text.replace(bound, unbounded.size(), " on");
+    const std::size_t range = text.find(" not in range ");
+    if (range != text.npos) text.replace(range, 14, " not in the range from ");
+  }
+  return app->get_name() + ": " + text + "\nRun with --help for more information.\n";
+}
+
+/// Throws `CLI::ValidationError` for an option whose value is NaN, which is in each `CLI::Range`.
+void check_numbers(const CLI::App& app) {
+  for (const CLI::Option* option : app.get_options()) {
+    const std::string type = option->get_type_name();
+    if (type.find("FLOAT") == std::string::npos) continue;
+    for (const std::string& word : option->results()) {
+      if (std::isnan(std::strtod(word.c_str(), nullptr)))
+        throw CLI::ValidationError(option->get_name(),
+                                   word + " is not a number, expected " + type.substr(type.find(':') + 1));
+    }
+  }
+}
+
+// ---- --help ----------------------------------------------------------------------------------------------------
+constexpr std::size_t help_width = 100, text_column = 30;
+
+/// `text` in lines of at most `help_width` characters, each after `indent` blanks except the first.
+std::string wrapped(const std::string& text, std::size_t indent) {
+  std::istringstream words(text);
+  std::string lines, word;
+  std::size_t column = indent;
+  while (words >> word) {
+    if (column > indent && column + 1 + word.size() > help_width) {
+      lines += "\n" + std::string(indent, ' ');
+      column = indent;
+    }
+    if (column > indent) lines += " ", ++column;
+    lines += word;
+    column += word.size();
+  }
+  return lines + "\n";
+}
+
+bool is_flag(const CLI::Option& option) { return option.get_expected_max() == 0; }
+
+/// The choices of an option as "{a,b}", or nothing.
+std::string choices_of(const CLI::Option& option) {
+  const std::string type = option.get_type_name();
+  const std::size_t begin = type.find('{');
+  return begin == type.npos ? "" : type.substr(begin, type.rfind('}') + 1 - begin);
+}
+
+/// The placeholder of an option's value: "N", "X", "PATH", "{a,b}".
+std::string value_of(const CLI::Option& option) {
+  if (is_flag(option)) return "";
+  const std::string type = option.get_type_name();
+  std::string value = "TEXT";
+  if (type.find("SIZE") != type.npos) {
+    value = "SIZE";
+  } else if (type.find("FLOAT") != type.npos) {
+    value = "X";
+  } else if (type.find("INT") != type.npos) {
+    value = "N";
+  } else if (const std::string choices = choices_of(option); !choices.empty()) {
+    value = choices.size() > text_column ? "NAME" : choices;
+  } else if (!type.starts_with("TEXT")) {
+    value = type.substr(0, type.find(':'));
+  }
+  const int least = option.get_items_expected_min(), most = option.get_items_expected_max();
+  if (least == 0) return "[" + value + "]";
+  if (most == CLI::detail::expected_max_vector_size) return value + " ...";
+  std::string values = value;
+  for (int i = 1; i < most; ++i) values += i < least ? " " + value : " [" + value + "]";
+  return values;
+}
+
+class HelpText : public CLI::Formatter {
+ public:
+  std::string make_help(const CLI::App* app, std::string name, CLI::AppFormatMode mode) const override {
+    return CLI::detail::find_and_replace(Formatter::make_help(app, name, mode), "\n\n\n", "\n\n");
+  }
+  std::string make_description(const CLI::App* app) const override {
+    return wrapped(app->get_description(), 0) + "\n";
+  }
+  std::string make_option_name(const CLI::Option* option, bool is_positional) const override {
+    return is_positional ? option->get_type_name() : option->get_name(false, true);
+  }
+  std::string make_option(const CLI::Option* option, bool is_positional) const override {
+    const std::string value = is_positional ? "" : value_of(*option);
+    std::string line = "  " + make_option_name(option, is_positional) + (value.empty() ? "" : " " + value);
+    line += line.size() + 2 > text_column ? "\n" + std::string(text_column, ' ')
+                                          : std::string(text_column - line.size(), ' ');
+    std::string text = option->get_description();
+    if (const std::string choices = choices_of(*option); value == "NAME")
+      text += ": " + CLI::detail::find_and_replace(choices.substr(1, choices.size() - 2), ",", ", ");
+    for (const CLI::Option* other : option->get_needs()) text += "; needs " + other->get_name();
+    if (option->get_required() && !is_positional) text += "; required";
+    std::string by_default = is_flag(*option) ? "" : option->get_default_str();
+    std::erase_if(by_default, [](char c) { return c == '[' || c == ']'; });  // of several values
+    if (!by_default.empty() && text.find("default:") == text.npos)
+      text += (option->get_items_expected_min() == 0 ? "; without a value: " : "; default: ") + by_default;
+    return line + wrapped(text, text_column);
+  }
+};
+
+// ---- --version -------------------------------------------------------------------------------------------------
+std::string version_text(const std::string& program) {
+  char mpi[MPI_MAX_LIBRARY_VERSION_STRING];
+  int length = 0;
+  MPI_Get_library_version(mpi, &length);  // may be called before MPI_Init
+  const std::string library = mpi;
+  return program + " " SHARDWISE_DESCRIBED "\nmatrix products by " + shardwise::kernel::gemm_name() + "\n" +
+         library.substr(0, library.find('\n'));
+}
+
+}  // namespace
+
+// ---- --config --------------------------------------------------------------------------------------------------
+/// Reads TOML as CLI11 does, and rejects what CLI11 would ignore.
+class CommandLine::ConfigFile : public CLI::ConfigTOML {
+ public:
+  explicit ConfigFile(CommandLine& app) : app_(app) {}
+
+  std::vector<CLI::ConfigItem> from_config(std::istream& input) const override {
+    std::stringstream text{std::string(std::istreambuf_iterator<char>(input), {})};
+    const std::string path = app_.get_config_ptr()->as<std::string>();
+    if ((text >> std::ws).peek() == '{') {
+      if (!app_.get_option_no_throw("--model-config"))
+        throw CLI::ConfigError(path + " is JSON, expected TOML with a line such as format = \"pytorch\"");
+      app_.note_ = "--config " + path +
+                   ": in future give a config.json by --model-config; --config is for options in TOML";
+      CLI::ConfigItem model;
+      model.name = "model-config";
+      model.inputs = {path};
+      return {model};
+    }
+    const std::map<std::string, int> lines = lines_of_keys(text.str(), path);
+    // CLI11 reads an array in several lines if a value is in the first.
+    std::istringstream joined(CLI::detail::find_and_replace(text.str(), "[\n", "["));
+    std::vector<CLI::ConfigItem> all = CLI::ConfigTOML::from_config(joined);
+    for (const CLI::ConfigItem& item : all) {
+      const auto line = lines.find(item.name);
+      const std::string where = path + (line == lines.end() ? "" : ":" + std::to_string(line->second)) + ": ";
+      if (!item.parents.empty())
+        throw CLI::ConfigError(path + ": [" + item.parents.front() +
+                               "]: there are no tables; write all options above");
+      const CLI::Option* option = app_.get_option_no_throw("--" + item.name);
+      if (!option) throw CLI::ConfigError(where + unknown_option(app_, item.name));
+      if (!option->get_configurable())
+        throw CLI::ConfigError(where + item.name + " stands only on the command line");
+      for (const std::string& value : item.inputs) {
+        if (value.starts_with('"') || value.starts_with('\''))
+          throw CLI::ConfigError(where + item.name + ": " + value +
+                                 " lacks its end: a text contains no quotes and no #");
+      }
+    }
+    std::erase_if(all, [&](const CLI::ConfigItem& item) {  // a flag that is off
+      return is_flag(*app_.get_option("--" + item.name)) && item.inputs == std::vector<std::string>{"false"};
+    });
+    return all;
+  }
+
+ private:
+  /// The first line of each key. Throws for a key that appears twice, of which CLI11 would ignore one.
+  static std::map<std::string, int> lines_of_keys(const std::string& text, const std::string& path) {
+    std::map<std::string, int> lines;
+    std::istringstream input(text);
+    std::string line;
+    for (int number = 1; std::getline(input, line); ++number) {
+      std::string key = line.substr(0, line.find('='));
+      const bool sets = key.size() < line.size() && key.find_first_of("[#,") == key.npos;
+      CLI::detail::remove_quotes(CLI::detail::trim(key));
+      if (const auto [before, fresh] = lines.emplace(key, number); !fresh && sets)
+        throw CLI::ConfigError(path + ":" + std::to_string(number) + ": " + key + " is also in line " +
+                               std::to_string(before->second));
+    }
+    return lines;
+  }
+
+  CommandLine& app_;
+};
+
+CommandLine::CommandLine(std::string description, std::string name)
+    : App(std::move(description), std::move(name)) {
+  formatter(std::make_shared<HelpText>());
+  failure_message(option_error);
+  option_defaults()->always_capture_default();
+}
+
+std::optional<CommandLine::Ending> CommandLine::read(int argc, char** argv) {
+  option_defaults()->group("Program");  // the last group
+  set_help_flag("-h,--help", "print this and exit");
+  set_version_flag(
+      "--version", [this] { return version_text(get_name()); }, "print the version and exit");
+  set_config("--config", "", "read options from this TOML file, such as rate = 3e-4; the command line wins")
+      ->type_name("FILE");
+  config_formatter(std::make_shared<ConfigFile>(*this));
+  add_flag("--print-config", print_config_, "print the given options as such a file and exit")
+      ->configurable(false);
+  try {
+    parse(argc, argv);
+    check_numbers(*this);
+    if (!print_config_) return std::nullopt;
+    return Ending{0, [this] {
+                    std::printf("%s", config_to_str().c_str());
+                    return after_output(0);
+                  }};
+  } catch (const CLI::ParseError& error) {
+    return Ending{error.get_exit_code(), [this, error] { return exit(error); }};
+  }
+}
+
+std::optional<int> CommandLine::read_alone(int argc, char** argv) {
+  if (const auto ending = read(argc, argv)) return ending->print();
+  print_note();
+  return std::nullopt;
+}
+
+std::optional<int> CommandLine::answer_without_mpi(int argc, char** argv) {
+  for (const char* launched : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_RANK", "SLURM_PROCID"}) {
+    if (std::getenv(launched)) return std::nullopt;
+  }
+  const std::string_view word = argc == 2 ? argv[1] : "";
+  if (word != "-h" && word != "--help" && word != "--version") return std::nullopt;
+  return read_alone(argc, argv);
+}
+
+void CommandLine::print_note() const {
+  if (!note_.empty()) std::fprintf(stderr, "%s: %s\n", get_name().c_str(), note_.c_str());
+}
+
+int after_output(int code) {
+  const bool written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
+  if (!written) std::fprintf(stderr, "the standard output cannot be written\n");
+  return written || code != 0 ? code : 1;
+}
+
+std::string shown(std::string text) {
+  constexpr std::size_t longest = 1000;
+  if (text.size() > longest) text.replace(longest, text.npos, " …");
+  return shardwise::detail::without_controls(std::move(text));
+}
+
+}  // namespace tools
