@@ -56,6 +56,7 @@ struct Array {
   }
 };
 
+/// A copy of a built-in array.
 template <class T, int Size>
 constexpr Array<T, Size> to_array(const T (&values)[Size]) {
   Array<T, Size> array{};
@@ -76,6 +77,7 @@ constexpr Shape<First + Second> joined(const Shape<First>& first, const Shape<Se
   return all;
 }
 
+/// The product of the extents; 1 for a scalar.
 template <int Rank>
 constexpr Index elements(const Shape<Rank>& shape) {
   Index count = 1;

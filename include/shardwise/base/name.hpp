@@ -19,6 +19,7 @@ struct FixedString {
   char text[Size]{};
 
   constexpr FixedString() = default;
+  /// From a literal, as a template argument is written.
   constexpr FixedString(const char (&literal)[Size]) { std::copy_n(literal, Size, text); }
   constexpr std::string_view view() const { return {text, Size - 1}; }
 };

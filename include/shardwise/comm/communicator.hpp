@@ -53,6 +53,7 @@ class Communicator {
   /// in this order already.
   Communicator by_host() const;
 
+  /// The number of ranks, this rank's number among them, and their hosts.
   int size() const noexcept { return transport_->size(); }
   int rank() const noexcept { return transport_->rank(); }
   const Hosts& hosts() const noexcept { return transport_->hosts(); }

@@ -24,6 +24,7 @@ namespace shardwise {
 /// An MPI call failed. `what()` reads `MPI_Allreduce: MPI_ERR_COUNT: invalid count argument`.
 class MpiError : public std::runtime_error {
  public:
+  /// `call`: the name of the function of MPI; `code`: the error that it returned.
   MpiError(const char* call, int code)
       : std::runtime_error(std::string(call) + ": " + text_of(code)), call_(call), code_(code) {}
 

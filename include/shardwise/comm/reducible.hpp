@@ -30,16 +30,19 @@ namespace shardwise {
 /// The element types that collectives can move. `bf16` is the upper half of a `float`.
 enum class DataType : std::uint8_t { f32, f64, bf16, i32, i64, u8 };
 
+/// Bytes of an element.
 constexpr Index size_of(DataType type) {
   constexpr Index in_their_order[] = {4, 8, 2, 4, 8, 1};
   return in_their_order[static_cast<int>(type)];
 }
 
+/// For example "bf16".
 constexpr const char* name_of(DataType type) {
   constexpr const char* in_their_order[] = {"f32", "f64", "bf16", "i32", "i64", "u8"};
   return in_their_order[static_cast<int>(type)];
 }
 
+/// "sum", "max" or "min".
 constexpr const char* name_of(ReduceOp op) {
   constexpr const char* in_their_order[] = {"sum", "max", "min"};
   return in_their_order[static_cast<int>(op)];
@@ -65,9 +68,11 @@ inline constexpr DataType data_type<long long> = DataType::i64;
 template <>
 inline constexpr DataType data_type<std::uint8_t> = DataType::u8;
 
+/// A type of elements that collectives can move.
 template <class T>
 concept Communicable = std::same_as<std::remove_cv_t<decltype(data_type<std::remove_cv_t<T>>)>, DataType>;
 
+/// The `DataType` of a type.
 template <Communicable T>
 constexpr DataType data_type_of() {
   static_assert(sizeof(T) == static_cast<std::size_t>(size_of(data_type<std::remove_cv_t<T>>)));

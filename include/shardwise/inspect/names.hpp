@@ -11,6 +11,7 @@
 
 namespace shardwise {
 
+/// The word that tables and traces have for it.
 constexpr const char* name_of(Phase phase) {
   constexpr const char* names[] = {"forward", "backward", "optimizer"};
   return names[static_cast<int>(phase)];

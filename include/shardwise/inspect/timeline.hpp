@@ -16,6 +16,7 @@ namespace shardwise {
 struct StepNames {
   std::vector<std::string> axes, units{};
 
+  /// The name of a unit, or "unit 3" if it has none; "" for -1.
   std::string of_unit(int unit) const {
     const auto i = static_cast<std::size_t>(unit);
     return unit < 0 ? "" : i < units.size() ? units[i] : "unit " + std::to_string(unit);

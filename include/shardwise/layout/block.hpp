@@ -29,6 +29,7 @@ constexpr Range balanced_block(Index extent, int parts, int part) {
   return {begin, small + (part < larger ? 1 : 0)};
 }
 
+/// The indices that both have; the size is 0 if there is none.
 constexpr Range intersection(Range a, Range b) {
   Index begin = a.begin > b.begin ? a.begin : b.begin;
   Index end = a.end() < b.end() ? a.end() : b.end();
@@ -41,6 +42,7 @@ struct Box {
   Shape<Rank> begin{};
   Shape<Rank> size{};
 
+  /// The range of a dimension, and the number of elements of the box.
   constexpr Range range(int dim) const { return {begin[dim], size[dim]}; }
   constexpr Index elements() const { return shardwise::elements(size); }
   friend constexpr bool operator==(const Box&, const Box&) = default;
@@ -63,6 +65,7 @@ template <int Rank>
   return box;
 }
 
+/// The indices that both boxes have; a size is 0 if there is none.
 template <int Rank>
 [[gnu::noinline]] constexpr Box<Rank> intersection(const Box<Rank>& a, const Box<Rank>& b) {
   Box<Rank> common;

@@ -304,9 +304,11 @@ struct LayoutError<Reason::no_matching_const_forward> {
 template <Reason R, class... Details>
 using layout_error = LayoutError<R, Details..., Cure<hint_for(R)>>;
 
+/// The error of a call in another library's form, with the form to write instead.
 template <Hint H>
 using WrittenOtherwise = LayoutError<Reason::name_or_form_of_another_library, Cure<H>>;
 
+/// The reason of an error type; `Reason::none` for all other types.
 template <class T>
 inline constexpr Reason reason_of = Reason::none;
 template <Reason R, class... Details>

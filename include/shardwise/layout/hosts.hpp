@@ -14,6 +14,7 @@
 
 namespace shardwise {
 
+/// Which ranks share a host.
 class Hosts {
  public:
   /// `ids`: one number per rank, equal for ranks on the same host.
@@ -32,6 +33,7 @@ class Hosts {
     }
   }
 
+  /// The number of ranks.
   constexpr int size() const { return static_cast<int>(of_.size()); }
   /// Hosts are numbered in the order of their first ranks.
   constexpr int count() const { return static_cast<int>(ranks_on_.size()); }

@@ -40,6 +40,7 @@ struct Layout {
   Array<Placement, max_axes> placements{};
 
   constexpr Layout() = default;
+  /// One placement per axis, in the order of the mesh.
   constexpr Layout(std::initializer_list<Placement> list) {
     for (Placement p : list) placements[axes++] = p;
   }
@@ -54,6 +55,7 @@ struct Layout {
   constexpr Placement operator[](int axis) const { return placements.values[axis]; }
   constexpr Placement& operator[](int axis) { return placements.values[axis]; }
 
+  /// The axes for whose placement `condition` is true.
   template <class F>
   constexpr AxisSet axes_where(F condition) const {
     return shardwise::axes_where(axes, [&](int axis) { return condition((*this)[axis]); });
@@ -72,9 +74,11 @@ struct Layout {
   }
 };
 
+/// A layout from types: `layout_of<Shard<0>, Replicate>`.
 template <class... Placements>
 inline constexpr Layout layout_of{placement_of<Placements>...};
 
+/// The same placement on all axes.
 constexpr Layout everywhere(int axes, Placement p) {
   return Layout::by_axis(axes, [p](int) { return p; });
 }
@@ -92,6 +96,7 @@ constexpr Placement unpacked(PackedLayout bits, int axis) {
   return {static_cast<std::int8_t>(bits >> 8 * axis & 0xff)};
 }
 
+/// The layout of a gradient: the cotangent of each placement.
 constexpr Layout cotangent(Layout layout) {
   for (int axis = 0; axis < layout.axes; ++axis) layout[axis] = cotangent(layout[axis]);
   return layout;
@@ -145,6 +150,7 @@ constexpr Layout without_pending(Layout layout, Placement instead) {
   return layout;
 }
 
+/// Whether the value is a pending reduction along any axis.
 constexpr bool has_partial(const Layout& layout) {
   return layout.axes_where([](Placement p) { return p.is_partial(); }) != 0;
 }

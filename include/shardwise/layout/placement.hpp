@@ -34,12 +34,14 @@ struct Reduced {};
 template <class Op = Sum>
 struct Partial {};
 
+/// The reduction of a pending value.
 enum class ReduceOp : std::uint8_t { sum, max, min };
 
 /// A placement as a value. `code >= 0` is `Shard<code>`.
 struct Placement {
   int code = -1;
 
+  /// Its kind; with `dim`, whether it shards that dimension.
   constexpr bool is_shard() const { return code >= 0; }
   constexpr bool is_shard(int dim) const { return code == dim; }
   constexpr bool is_partial() const { return code <= -3; }
@@ -104,6 +106,7 @@ inline constexpr Placement placement_of = detail::value_of(P{});
 template <int Code>
 using placement_type = decltype(detail::type_of<Code>());
 
+/// A placement as a type: `Shard<1>`, `Replicate`, `Reduced`, `Partial<Sum>`.
 template <class P>
 concept PlacementTag = requires {
   detail::value_of(P{});

@@ -19,14 +19,17 @@
 
 namespace shardwise {
 
+/// The placements of the operands along one axis.
 using OperandPlacements = Array<Placement, max_operands>;
 
+/// The placement of the result along one axis, or the reason why there is none.
 struct Propagated {
   Placement placement{};
   Reason reason = Reason::none;
   constexpr bool legal() const { return reason == Reason::none; }
 };
 
+/// The rule for all operations: the placement of the result from the placements of the operands along one axis.
 constexpr Propagated propagate(const Signature& op, const OperandPlacements& at) {
   auto illegal = [](Reason reason) { return Propagated{{}, reason}; };
   char cut = 0;  // the index that is cut into blocks

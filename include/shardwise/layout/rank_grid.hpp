@@ -20,6 +20,7 @@ struct RankGrid {
   MeshSizes strides{};
   int first = 0;
 
+  /// The ranks from 0 on, with the last axis varying fastest.
   static constexpr RankGrid whole(int axes, const MeshSizes& sizes) {
     RankGrid grid{axes, sizes};
     for (int axis = axes - 1, stride = 1; axis >= 0; stride *= sizes[axis--]) grid.strides[axis] = stride;

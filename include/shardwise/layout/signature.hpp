@@ -22,6 +22,7 @@
 
 namespace shardwise {
 
+/// The largest number of operands of an operation.
 inline constexpr int max_operands = 5;
 
 /// The index letters of one tensor, outermost dimension first.
@@ -29,6 +30,7 @@ struct Indices {
   Array<char, max_rank> letters{};
   int rank = 0;
 
+  /// From one letter, or from a text of letters.
   constexpr Indices(char letter) : letters{letter}, rank(1) {}
   constexpr Indices(const char* text = "") {
     for (; *text != 0; ++text) letters[rank++] = *text;

@@ -25,6 +25,7 @@ namespace shardwise {
 enum class Collective : std::uint8_t { none, all_reduce, all_gather, reduce_scatter, all_to_all, send };
 inline constexpr int collective_kinds = 6;
 
+/// For example "all_gather".
 constexpr const char* name_of(Collective kind) {
   constexpr const char* names[] = {"none",           "all_reduce", "all_gather",
                                    "reduce_scatter", "all_to_all", "send"};

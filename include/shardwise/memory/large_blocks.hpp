@@ -36,6 +36,7 @@ class LargeBlocks {
     }
   }
 
+  /// An uninitialised block of at least `bytes` bytes.
   void* allocate(std::size_t bytes) {
     const std::size_t needed = round_up(bytes, block_alignment) + sizeof(Block);
     Block* block = find(needed);
@@ -46,6 +47,7 @@ class LargeBlocks {
     return block + 1;
   }
 
+  /// Frees a block, and joins it with free neighbours.
   void deallocate(void* memory) noexcept {
     Block* block = static_cast<Block*>(memory) - 1;
     block->free = true;

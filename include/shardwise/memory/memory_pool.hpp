@@ -80,6 +80,7 @@ class SmallBlocks {
 /// States how many bytes were requested.
 class OutOfMemory : public std::bad_alloc {
  public:
+  /// `bytes`: the size that was requested.
   explicit OutOfMemory(std::size_t bytes) noexcept {
     std::snprintf(text_, sizeof text_, "the system has no memory for a block of %zu bytes", bytes);
   }

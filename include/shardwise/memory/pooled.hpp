@@ -26,6 +26,7 @@ struct PoolAllocator {
   template <class Other>
   constexpr PoolAllocator(const PoolAllocator<Other>&) {}
 
+  /// From the pool; in a constant expression, from the compiler.
   constexpr T* allocate(std::size_t count) {
     if (std::is_constant_evaluated()) return std::allocator<T>().allocate(count);
     return static_cast<T*>(memory_pool().allocate(static_cast<Index>(count * sizeof(T))));
@@ -59,6 +60,7 @@ class Pooled {
   void (*destroy_)(Base*) = nullptr;
 };
 
+/// An object that `destroy_pooled` destroys through its base class.
 template <class T>
 concept InPooledHierarchy = requires {
   typename T::PooledBase;

@@ -27,6 +27,7 @@ template <class T>
 class Shared {
  public:
   constexpr Shared() = default;
+  /// A new object, made from `args`, and its first handle.
   template <class... Args>
   static constexpr Shared make(Args&&... args) {
     return Shared(make_pooled<T>(static_cast<Args&&>(args)...));

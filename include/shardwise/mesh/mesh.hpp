@@ -83,6 +83,7 @@ class Mesh {
                  int ranks_per_host = 0)
       : state_(detail::dry_job(counts, AxesOf::names, sizes, coordinates, ranks_per_host)) {}
 
+  /// Whether it has no processes: operations are only counted.
   constexpr bool dry() const { return handle()->dry; }
 
   /// The number of ranks along an axis, and this rank's position there.
@@ -97,6 +98,7 @@ class Mesh {
   /// The number of all ranks, and this rank's position among them.
   constexpr int size() const { return place().ranks.size(); }
   constexpr int rank() const { return RankGrid::whole(axes, sizes()).rank(coordinates()); }
+  /// The same for each axis, in the order of the mesh; and the place of this mesh in its job.
   constexpr const MeshSizes& sizes() const { return handle()->place.ranks.sizes; }
   constexpr const MeshSizes& coordinates() const { return handle()->coordinates; }
   constexpr const MeshPlace& place() const { return handle()->place; }
@@ -201,6 +203,7 @@ class Recording {
   /// Resets the counts, but keeps the memory that is in use: to record one step of many.
   void restart() { state().recorder->restart(); }
 
+  /// The communication, flops and memory since the beginning or the last `restart`.
   typename MeshType::PlanOf plan() const { return {state().recorder->record(), mesh_.sizes()}; }
 
  private:

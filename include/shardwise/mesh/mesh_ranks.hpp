@@ -40,6 +40,7 @@ class MeshRanks {
     grid_.first = first;
   }
 
+  /// The ranks as numbers of the job, and how many they are.
   constexpr const RankGrid& grid() const { return grid_; }
   constexpr int size() const { return grid_.size(); }
 

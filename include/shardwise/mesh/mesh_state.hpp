@@ -105,12 +105,14 @@ struct MeshState : Counted {
 
 }  // namespace detail
 
+/// The state that all copies of a mesh share.
 using MeshHandle = Shared<detail::MeshState>;
 
 /// A non-owning view of a mesh.
 class MeshView {
  public:
   constexpr MeshView() = default;
+  /// Of a mesh that outlives the view.
   constexpr explicit MeshView(const MeshHandle& mesh) : state_(&*mesh) {}
   template <class MeshType>
   constexpr explicit MeshView(const MeshType& mesh) : MeshView(mesh.handle()) {}

@@ -19,12 +19,14 @@
 
 namespace shardwise {
 
+/// The counts of one rank of a mesh with these axes.
 template <MeshAxis... Axes>
 class CommunicationPlan {
  public:
   using AxesOf = AxisList<Axes...>;
 
   constexpr CommunicationPlan() = default;
+  /// From the counts of a recorder on a mesh of these sizes.
   constexpr CommunicationPlan(const Record& record, const MeshSizes& sizes)
       : record_(record), sizes_(sizes) {}
 
@@ -62,6 +64,7 @@ class CommunicationPlan {
     return sum;
   }
 
+  /// Bytes that this rank sends to other hosts: in all phases, or in one.
   constexpr std::int64_t bytes_to_other_hosts() const {
     return record_.to_other_hosts[0] + record_.to_other_hosts[1] + record_.to_other_hosts[2];
   }
@@ -82,6 +85,7 @@ class CommunicationPlan {
   constexpr std::int64_t parameter_bytes() const { return peak_bytes(MemoryUse::parameter); }
   constexpr std::int64_t peak_activation_bytes() const { return peak_bytes(MemoryUse::activation); }
 
+  /// The counts, and the sizes of the mesh.
   constexpr const Record& record() const { return record_; }
   constexpr const MeshSizes& sizes() const { return sizes_; }
 

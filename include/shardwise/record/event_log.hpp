@@ -12,6 +12,7 @@
 
 namespace shardwise {
 
+/// A part of a training step.
 enum class Phase : std::uint8_t { forward, backward, optimizer };
 inline constexpr int phases = 3;
 
@@ -42,6 +43,7 @@ struct Event {
   /// wait.
   double begin = 0, end = 0;
 
+  /// Whether it is a computation; and the bytes of all uses of memory.
   constexpr bool computes() const { return kind == Collective::none; }
   constexpr std::int64_t all_memory() const {
     std::int64_t sum = 0;

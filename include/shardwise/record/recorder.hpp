@@ -17,6 +17,7 @@
 
 namespace shardwise {
 
+/// The number of calls, and their bytes.
 struct Traffic {
   std::int64_t calls = 0;
   std::int64_t bytes = 0;
@@ -86,6 +87,7 @@ constexpr std::int64_t bytes_sent(Collective kind, std::int64_t bytes, int ranks
 
 /// Redistributions of one kind, along the same axes and before the same operation, that a program can save.
 struct Waste {
+  /// Why the redistribution is not needed.
   enum Kind : std::uint8_t {
     repeated,      ///< of a value, and its gradient, that another layer redistributes in the same way
     summed_whole,  ///< of a gradient that is all-reduced although each rank then keeps only its part
@@ -97,10 +99,12 @@ struct Waste {
   std::int64_t bytes = 0;  ///< that the rank receives too much, as in `CommunicationPlan::received_bytes`
 };
 
+/// Bytes in use: now, and at the peak.
 struct Memory {
   std::int64_t live = 0;
   std::int64_t peak = 0;
 
+  /// Adds bytes, or takes away if negative.
   constexpr void add(std::int64_t bytes) {
     live += bytes;
     if (live > peak) peak = live;
@@ -119,6 +123,7 @@ struct Record {
   detail::Fnv1a sequence;
 };
 
+/// Counts for one rank of a mesh, and keeps a log if it has one.
 class Recorder {
  public:
   /// `background`: later events may overlap it; report its progress with `started` and `wait`. Returns its number
@@ -194,6 +199,7 @@ class Recorder {
     if (log_) log_->close();
   }
 
+  /// The counts since the last `reset` or `restart`.
   constexpr const Record& record() const { return record_; }
 
   /// Resets the counts, but keeps the memory that is in use.
@@ -205,6 +211,7 @@ class Recorder {
     begin_log();
   }
 
+  /// Forgets all counts, also of memory.
   constexpr void reset() {
     record_ = {};
     phase_ = Phase::forward;
@@ -264,6 +271,7 @@ class Recorder {
 template <auto get, auto set>
 class RecorderScope {
  public:
+  /// Sets `value` until the scope ends; does nothing without a recorder.
   template <class Value>
   constexpr RecorderScope(Recorder* recorder, Value value) : recorder_(recorder) {
     if (!recorder_) return;

@@ -37,6 +37,7 @@ enum class Work : signed char {
   receive_backward,
 };
 
+/// Whether the action sends or receives.
 constexpr bool is_message(Work work) { return work >= Work::send_forward; }
 constexpr bool is_send(Work work) { return work == Work::send_forward || work == Work::send_backward; }
 
@@ -56,6 +57,7 @@ struct PipelineSchedule {
   std::vector<int> rank_of_stage;            ///< in the order of the layers; a rank may have several stages
   std::vector<std::vector<Action>> actions;  ///< of each rank
 
+  /// The numbers of ranks and of stages.
   constexpr int ranks() const { return static_cast<int>(actions.size()); }
   constexpr int stages() const { return static_cast<int>(rank_of_stage.size()); }
   /// Whether it contains messages, and not only computations.

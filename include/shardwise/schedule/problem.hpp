@@ -10,6 +10,7 @@
 
 namespace shardwise {
 
+/// A mistake in a schedule.
 enum class Fault {
   none,
   // sizes

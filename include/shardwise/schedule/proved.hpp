@@ -43,6 +43,7 @@ struct ProvedSchedule {
   static constexpr int stages = Stages;
   static constexpr int micro_batches = MicroBatches;
 
+  /// The schedule with its messages.
   static constexpr PipelineSchedule schedule() { return detail::lower(Make()).schedule; }
 };
 
