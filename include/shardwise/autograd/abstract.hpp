@@ -42,6 +42,7 @@ class Abstract : public detail::OtherNames {
   }
 
   constexpr const Shape<Asked::rank>& shape() const { return detail::not_evaluated<Shape<Asked::rank>>(); }
+  /// The shape, for code that asks about types. Calls of this and the members below are only type-checked.
   constexpr const Shape<Asked::rank>& local_shape() const { return shape(); }
   constexpr const typename Asked::MeshOf& mesh() const {
     return detail::not_evaluated<typename Asked::MeshOf>();
@@ -66,6 +67,7 @@ struct OperandTraits<detail::Reported> {
   static constexpr bool on_tape = false, tracked = false;
 };
 
+/// An operand that is only a type.
 template <class X>
 concept AbstractOperand = is_abstract<std::remove_cvref_t<X>>;
 

@@ -39,16 +39,19 @@ struct OperandTraits<Var<X, Tracked>> {
 /// An operand that is a type only: see autograd/abstract.hpp.
 template <class X, bool OnTape, bool Tracked>
 class Abstract;
+/// Whether `X` is an operand that is only a type: see `Abstract`.
 template <class X>
 inline constexpr bool is_abstract = false;
 template <class X, bool OnTape, bool Tracked>
 inline constexpr bool is_abstract<Abstract<X, OnTape, Tracked>> = true;
 
+/// An argument that operations accept: a tensor, a `Var`, a parameter, or one of these as only a type.
 template <class X>
 concept Operand = requires {
   typename OperandTraits<std::remove_cvref_t<X>>::TensorOf;
 };
 
+/// The tensor type of an operand.
 template <class X>
 using tensor_of = typename OperandTraits<std::remove_cvref_t<X>>::TensorOf;
 

@@ -15,6 +15,7 @@ namespace shardwise {
 /// Computes the block of a value once for all holders of the recipe. The last holder frees it.
 class Recipe : public Pooled<Recipe>, public Counted {
  public:
+  /// The block; the first call computes it.
   constexpr const Buffer& block() {
     if (!block_) block_ = compute();
     return block_;
@@ -45,6 +46,7 @@ namespace detail {
 class Kept {
  public:
   constexpr Kept() = default;
+  /// Keeps a block, or a recipe for it.
   constexpr explicit Kept(const Buffer& block) : block_(block), changes_(block ? block->changes : 0) {}
   constexpr explicit Kept(const Shared<Recipe>& recipe) : recipe_(recipe) { recipe_->is_kept(); }
   constexpr explicit operator bool() const { return block_ || recipe_; }

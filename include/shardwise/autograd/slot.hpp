@@ -15,6 +15,7 @@ namespace shardwise {
 /// Its `complete` is called when no recorded node will add to the gradient any more.
 class GradientListener {
  public:
+  /// The gradient has all its contributions.
   constexpr virtual void complete() = 0;
 };
 
@@ -30,6 +31,7 @@ class GradientSlot : public Counted {
   /// `use`: the kind of memory as which the gradient is counted.
   constexpr explicit GradientSlot(MemoryUse use = MemoryUse::activation) : use_(use) {}
 
+  /// Whether there is a gradient, and as which kind of memory it is counted.
   constexpr bool filled() const { return sum_ || !rows_.empty(); }
   constexpr MemoryUse use() const { return use_; }
   /// Whether there is a gradient without another reader, so that a kernel may add to it in place.
@@ -63,6 +65,7 @@ class GradientSlot : public Counted {
   PackedLayout onward = unknown;
   std::uint64_t arrived = unknown;
 
+  /// Moves the gradient out of the slot; an empty buffer if there is none.
   [[gnu::noinline]] constexpr Buffer take() {
     if (has_rows()) add_up_rows();
     if (wide_) round();

@@ -41,6 +41,7 @@ class TapeNode : public Pooled<TapeNode> {
 template <class F>
 class PullbackNode final : public TapeNode {
  public:
+  /// `pullback(part)` returns whether the node is finished.
   constexpr explicit PullbackNode(F pullback) : pullback_(std::move(pullback)) {}
   constexpr bool pull_back(BackwardPart part) override { return pullback_(part); }
 
@@ -51,6 +52,7 @@ class PullbackNode final : public TapeNode {
 /// Work on gradients beside a backward pass, complete when the pass ends.
 class BackwardTask : public Pooled<BackwardTask> {
  public:
+  /// The backward pass calls it at its end.
   constexpr virtual void finish() = 0;
 };
 

@@ -31,6 +31,7 @@ class Var : public detail::OtherNames {
   // NOLINTNEXTLINE(misc-unconventional-assign-operator)
   Why operator=(const Var<X, true>&) requires(!Tracked);  // see Why
 
+  /// The tensor, which the tape does not change; and its tape, mesh and global extents.
   constexpr const X& value() const { return value_; }
   /// The value of a `Var` that is given up, so that its memory can be reused.
   constexpr X release() && { return std::move(value_); }
@@ -56,6 +57,7 @@ class Var : public detail::OtherNames {
   [[no_unique_address]] std::conditional_t<Tracked, Shared<Recipe>, None> recipe_;
 };
 
+/// Whether `X` is a `Var`.
 template <class X>
 inline constexpr bool is_var = false;
 template <class X, bool Tracked>

@@ -66,6 +66,7 @@ struct RowTerms {
   }
 };
 
+/// `RowTerms` with label smoothing.
 template <class C>
 using SmoothedRowTerms = RowTerms<C, true>;
 

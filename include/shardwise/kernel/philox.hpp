@@ -12,6 +12,7 @@
 
 namespace shardwise::kernel {
 
+/// The uses of random numbers; each has numbers of its own under one seed.
 enum class RandomStream : std::uint32_t { uniform, normal, dropout, rounding };
 
 /// Ten rounds of Philox on a counter of four words with a key of two.

@@ -136,6 +136,7 @@ class RopeTables {
 
 }  // namespace detail
 
+/// By an angle, or by its opposite, as gradients are.
 enum class Rotation : bool { forward, back };
 
 /// The numbers of a head before those that are rotated, and how the latter form points.

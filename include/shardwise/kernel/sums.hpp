@@ -37,6 +37,7 @@ double sum_of(Index n, const T* x, const T* y, F f) {
 
 }  // namespace detail
 
+/// Σ x over `n` elements; below it, Σ x². Blocks of the sum are in the type of computation, their total in double.
 template <class T>
 double sum(Index n, const T* x) {
   return detail::sum_of<compute_t<T>>(n, x, x, detail::Itself{});
@@ -85,6 +86,7 @@ struct NonFinite {
   std::int64_t nans = 0, infinities = 0;
 };
 
+/// The numbers of NaNs and infinities among `n` elements.
 template <class T>
 NonFinite count_non_finite(Index n, const T* x) {
   NonFinite found;

@@ -84,6 +84,7 @@ constexpr std::pair<A, A> square_roots(const A& a) {
 
 }  // namespace detail
 
+/// The factors of a = u · h: see `polar`.
 template <class A>
 struct Polar {
   A u, h;

@@ -27,10 +27,12 @@ namespace shardwise {
 
 enum class QrMethod { automatic, cholesky2, tsqr };
 
+/// How `qr` computes. See `qr` for its choice.
 struct QrOptions {
   QrMethod method = QrMethod::automatic;
 };
 
+/// The factors of x = q · r: see `qr`.
 template <class Q, class R>
 struct Qr {
   Q q;

@@ -43,6 +43,8 @@ constexpr void factor_each(const char* name, const X& x, auto factor) {
 
 }  // namespace detail
 
+/// Eigenvalues and eigenvectors, as `eigh` returns them; and below, the factors of a = u · diag(s) · vᵀ that `svd`
+/// returns.
 template <class Values, class Vectors>
 struct Eigh {
   Values values;

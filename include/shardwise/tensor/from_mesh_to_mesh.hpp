@@ -101,6 +101,7 @@ using received_from = typename detail::ReceivedFrom<Y, FromMesh, From...>::type;
 /// A tensor that is being sent. The destructor waits.
 class [[nodiscard]] SendInFlight {
  public:
+  /// For `send`, which returns it.
   constexpr explicit SendInFlight(Shared<detail::AnyInFlight> transfer) : transfer_(std::move(transfer)) {}
   SendInFlight(SendInFlight&&) noexcept = default;
   SendInFlight& operator=(SendInFlight&&) noexcept = default;

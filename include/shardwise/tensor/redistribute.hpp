@@ -114,6 +114,7 @@ using redistributed_as = typename Communicated<redistributed<X, Arguments...>, A
 
 }  // namespace detail
 
+/// A tensor that `redistribute` accepts.
 template <class X>
 concept Redistributable = requires {
   typename redistributed<std::remove_cvref_t<X>>;
@@ -163,6 +164,7 @@ Why redistribute(const X&, Placements...);  // see Why
 template <TensorType Y>
 class InFlight {
  public:
+  /// For `redistribute_async`, which returns it.
   constexpr InFlight(const typename Y::MeshOf& mesh, Shared<detail::AnyInFlight> transfer)
       : mesh_(mesh), transfer_(std::move(transfer)) {}
   InFlight(InFlight&&) noexcept = default;

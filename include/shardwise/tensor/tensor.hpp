@@ -26,6 +26,7 @@ namespace shardwise {
 template <>
 inline constexpr DataType data_type<Eigen::bfloat16> = DataType::bf16;
 
+/// The Eigen type of a matrix in the order of a tensor's block.
 template <class T>
 using RowMajorMatrix = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
@@ -38,6 +39,7 @@ struct View {
   Shape<Rank> begin{};
   Shape<Rank> shape{};
 
+  /// Of the block: its elements and bytes.
   constexpr Index elements() const { return shardwise::elements(size); }
   constexpr Index bytes() const { return elements() * static_cast<Index>(sizeof(T)); }
   /// Product of the extents of dimensions [first, last).
@@ -192,6 +194,7 @@ class Tensor : public detail::OtherNames {
   /// The same for a pending reduction: this rank's term.
   auto local_term() const requires(has_partial(layout)) { return mapped(); }
 
+  /// This rank's block for kernels, without data on a dry mesh.
   constexpr View<const T, Rank> view() const { return {data_or_null(), box_.size, box_.begin, shape_}; }
 
   /// For the code that created the tensor and is its only owner: factories, kernels, optimizers.
@@ -199,6 +202,7 @@ class Tensor : public detail::OtherNames {
     return {const_cast<T*>(data_or_null()), box_.size, box_.begin, shape_};
   }
 
+  /// The memory of this rank's block, and whether this handle is its only one.
   constexpr const Buffer& buffer() const { return buffer_; }
   constexpr bool unique() const { return buffer_.unique(); }
 
@@ -223,11 +227,13 @@ class Tensor : public detail::OtherNames {
   Buffer buffer_;
 };
 
+/// Whether `X` is a `Tensor`.
 template <class X>
 inline constexpr bool is_tensor = false;
 template <class T, int Rank, class MeshType, class... Placements>
 inline constexpr bool is_tensor<Tensor<T, Rank, MeshType, Placements...>> = true;
 
+/// A `Tensor`, or a reference to one.
 template <class X>
 concept TensorType = is_tensor<std::remove_cvref_t<X>>;
 
@@ -257,6 +263,7 @@ struct TensorWith<T, Rank, MeshType, L, std::integer_sequence<int, Axes...>>
 template <class T, int Rank, class MeshType, PackedLayout L>
 using tensor_with = typename detail::TensorWith<T, Rank, MeshType, L>::type;
 
+/// `X` in another layout.
 template <TensorType X, PackedLayout L>
 using relaid = tensor_with<typename X::Element, X::rank, typename X::MeshOf, L>;
 
@@ -264,6 +271,7 @@ using relaid = tensor_with<typename X::Element, X::rank, typename X::MeshOf, L>;
 template <TensorType X>
 using whole_of = relaid<X, packed(everywhere(X::MeshOf::axes, replicate))>;
 
+/// The type of the gradient of an `X`.
 template <TensorType X>
 using cotangent_of = relaid<X, packed(cotangent(X::layout))>;
 
