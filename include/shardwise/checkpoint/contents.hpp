@@ -78,6 +78,7 @@ class CheckpointContents {
   Why add(const std::string&, const X&);  // see Why
 
   // For those who save and load.
+  /// The ranks that save and load together, and lists of what they save.
   const Communicator& ranks() const { return ranks_; }
   const std::vector<std::pair<std::string, int>>& named_sizes() const { return named_sizes_; }
   const std::vector<detail::CheckpointBlock>& blocks() const { return blocks_; }

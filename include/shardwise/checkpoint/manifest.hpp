@@ -21,6 +21,7 @@ struct CheckpointPiece {
   std::vector<Index> begin, size;
   std::vector<std::uint64_t> checksums;  ///< of its groups of rows
 
+  /// The number of elements in the box.
   Index elements() const { return std::accumulate(size.begin(), size.end(), Index{1}, std::multiplies<>()); }
 };
 
@@ -41,6 +42,7 @@ struct CheckpointTensor {
   Index bytes() const { return elements() * size_of(type); }
 };
 
+/// A file of a checkpoint, and its size in bytes.
 struct CheckpointFile {
   std::string name;
   Index bytes = 0;
@@ -54,6 +56,7 @@ struct CheckpointManifest {  // NOLINT(bugprone-exception-escape): moving JSON t
   std::vector<CheckpointTensor> tensors;
   std::uint64_t checksum = 0;  ///< of the text that it was read from
 
+  /// The bytes of all tensors.
   Index bytes() const {
     Index sum = 0;
     for (const CheckpointTensor& tensor : tensors) sum += tensor.bytes();

@@ -37,6 +37,7 @@ namespace shardwise {
 /// [0, n) is enciphered again ("cycle walking"), which fewer than one in √n places need.
 class Permutation {
  public:
+  /// Throws `std::invalid_argument` if `n` is negative.
   constexpr explicit Permutation(Index n, std::uint64_t seed, std::uint64_t number = 0)
       : size_(n), seed_(seed), number_(number) {
     if (n < 0) detail::fail({"Permutation: ", n, " elements"});
@@ -168,12 +169,14 @@ class BatchSampler {
         *ranges::partition_point(ranges::views::iota(Index{1}, (Index{1} << 62) / options.batch), unread);
   }
 
+  /// The number of tokens of all sources together, the options, and the number of sequences.
   constexpr Index tokens() const { return tokens_; }
   constexpr const BatchOptions& options() const { return options_; }
   constexpr Index sequence_count() const { return sequences_; }
   /// The number of sequences in a micro-batch, over all ranks.
   constexpr Index micro_batch() const { return options_.batch / options_.micro_batches; }
 
+  /// The number of steps in an epoch; and the epoch of a step, both from 0.
   constexpr Index steps_per_epoch() const { return steps_; }
   constexpr Index epoch_of(Index step) const {
     check(step);

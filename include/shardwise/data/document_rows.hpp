@@ -66,6 +66,7 @@ class DocumentRows {
     sources_.push_back({std::move(documents), size() - begin});
   }
 
+  /// The number of rows.
   Index size() const { return static_cast<Index>(rows_.size()); }
   /// Parts of a document that was split count.
   Index documents() const { return documents_count_; }

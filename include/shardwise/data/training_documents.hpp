@@ -47,6 +47,7 @@ inline std::vector<std::int32_t> numbers_of(const TrainingDocument& document, In
 /// hold their numbers if they are not in a file.
 class TrainingDocuments {
  public:
+  /// Documents in memory.
   TrainingDocuments(const std::vector<TrainingDocument>& documents)
       : TrainingDocuments(in_memory(documents), {}) {
     for (const TrainingDocument& each : documents) names_.push_back(each.place);
@@ -64,6 +65,7 @@ class TrainingDocuments {
     }
   }
 
+  /// The number of documents.
   Index size() const { return std::ssize(begins_); }
   bool empty() const { return begins_.empty(); }
   TrainingDocument operator[](Index i) const {

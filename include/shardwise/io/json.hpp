@@ -24,6 +24,7 @@
 
 namespace shardwise {
 
+/// A JSON value, from nlohmann-json.
 using Json = nlohmann::json;
 
 namespace detail {

@@ -27,6 +27,7 @@ std::vector<double> numbers_of(const AnyTensor& x);
 /// A parameter without its type. It stays valid if the model is moved or destroyed.
 class AnyParameter {
  public:
+  /// A handle to the state that a parameter shares.
   explicit AnyParameter(detail::ParameterState& cell) : cell_(Shared<detail::ParameterState>::to(cell)) {}
 
   /// The global extents, and those of this rank's stored block.

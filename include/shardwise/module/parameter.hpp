@@ -155,6 +155,7 @@ class Parameter {
   Shared<Cell> cell_;
 };
 
+/// Whether `P` is a `Parameter`.
 template <class P>
 inline constexpr bool is_parameter = false;
 template <class X, PackedSharding How>

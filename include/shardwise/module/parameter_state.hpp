@@ -19,10 +19,12 @@ namespace shardwise {
 
 /// The distribution of a parameter's initial value.
 struct Init {
+  /// `scale` is the constant, the standard deviation, or the bound.
   enum class Kind : std::uint8_t { constant, normal, uniform };
   Kind kind = Kind::constant;
   double scale = 0;
 
+  /// All elements equal `value`; below, normal with the mean 0. Throws `std::invalid_argument` for a deviation below 0.
   static constexpr Init constant(double value) { return {Kind::constant, value}; }
   static constexpr Init normal(double deviation) { return {Kind::normal, checked("deviation", deviation)}; }
   /// Uniform in [-bound, bound).

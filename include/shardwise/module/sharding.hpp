@@ -85,6 +85,7 @@ constexpr Layout finished_layout(const Layout& used, const Sharding& how) {
 }
 
 struct ParameterLayouts {
+  /// Of a parameter that operations use in the layout `used_in`.
   constexpr ParameterLayouts(const Layout& used_in, const Sharding& how)
       : used(used_in),
         stored(stored_layout(used_in, how)),

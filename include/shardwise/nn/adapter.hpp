@@ -51,6 +51,7 @@ class Adapter {
         down(mesh, joined(Shape<1>{size_.rank}, in), Init::fan_in(shardwise::elements(in))),
         up(mesh, joined(out, Shape<1>{size_.rank}), Init::constant(0)) {}
 
+  /// Its rank and alpha.
   constexpr const LoraSize& size() const { return size_; }
 
   /// The term that the adapter adds to the layer's product.

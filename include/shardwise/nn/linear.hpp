@@ -53,6 +53,7 @@ class Linear : public Module<Linear<MeshType, Style, T, OutDims, InDims, HasBias
         bias(mesh, bias_init ? out : Shape<OutDims>{}, bias_init.value_or(init)),
         adapter(mesh, in, out, lora),
         has_bias_(HasBias&& bias_init) {}
+  /// Weight and bias begin as in PyTorch: uniform, with the bound 1/√(input features).
   constexpr Linear(const MeshType& mesh, const Shape<InDims>& in,
                    const Shape<OutDims>& out) requires WellFormed<Problem>
       : Linear(mesh, in, out, Init::fan_in(elements(in))) {}

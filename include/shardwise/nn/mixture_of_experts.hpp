@@ -35,6 +35,7 @@ namespace shardwise {
 /// all-to-alls whose sizes are data. It moves less if there are more ranks than experts of a token.
 struct by_counts {};
 
+/// An option of `ExpertParallel`: `by_counts`, or the element type of messages.
 template <class T>
 concept ExpertOption = CommunicationOption<T> || std::is_same_v<T, by_counts>;
 

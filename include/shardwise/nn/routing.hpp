@@ -24,6 +24,7 @@
 
 namespace shardwise {
 
+/// How logits become scores: over all experts, or each by itself.
 enum class ScoreFunction : std::uint8_t { softmax, sigmoid };
 
 struct RoutingOptions {

@@ -17,6 +17,7 @@
 
 namespace shardwise {
 
+/// The part of the style `Lora` that adds an adapter.
 template <int Rank, int Alpha = Rank>
 struct LowRank {
   static constexpr int rank = Rank, alpha = Alpha;

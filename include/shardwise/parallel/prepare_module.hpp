@@ -40,6 +40,7 @@ struct arguments : detail::PlacementList<Placements...> {};
 template <class... Placements>
 struct results : detail::PlacementList<Placements...> {};
 
+/// Redistributes arguments and results; the two below, only one of them.
 template <StyleAxes Axes, class Arguments, class Results, class Communication = detail::CommunicateAsStored>
 struct PrepareModuleInputOutput {
   using NamedAxes = typename detail::AxesNamed<Axes>::type;

@@ -35,9 +35,11 @@ namespace shardwise {
 /// The placement of a style's output instead of the default.
 template <PlacementTag P>
 struct output {
+  /// `P`, whatever the default is.
   static constexpr Placement placement(Placement) { return placement_of<P>; }
 };
 
+/// The kind of a module. Each style suits some kinds.
 enum class ModuleKind : std::uint8_t {
   linear,
   embedding,

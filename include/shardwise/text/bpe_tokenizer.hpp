@@ -23,6 +23,7 @@
 
 namespace shardwise {
 
+/// Finds texts without a copy of the key.
 struct TextHash : std::hash<std::string_view> {
   using is_transparent = void;
 };
@@ -69,8 +70,10 @@ class BytePairEncoding {
     }
   }
 
+  /// All tokens and their ids.
   const Vocabulary& vocabulary() const { return vocabulary_; }
 
+  /// The id of a token, if the vocabulary has it.
   std::optional<std::int32_t> id_of(std::string_view token) const {
     const auto found = vocabulary_.find(token);
     if (found == vocabulary_.end()) return std::nullopt;

@@ -21,6 +21,7 @@ namespace shardwise {
 /// Token i is the byte i, for 0 ≤ i < 256. Any bytes are valid, even if they are not UTF-8.
 class ByteTokenizer {
  public:
+  /// The number of tokens; no token ends a text.
   static constexpr Index vocabulary() { return 256; }
   static constexpr std::optional<std::int32_t> end_token() { return std::nullopt; }
   /// See `Tokenizer::fingerprint`.

@@ -22,8 +22,8 @@
 namespace shardwise {
 
 struct EncodeOptions {
-  bool add_special_tokens = true;    ///< the tokens that the file adds around a text, such as <s>
-  bool match_special_tokens = true;  ///< "<s>" in the text becomes that token; use false for untrusted text
+  bool add_special_tokens = true;    ///< the tokens that the file adds around a text, such as `<s>`
+  bool match_special_tokens = true;  ///< `<s>` in the text becomes that token; use false for untrusted text
   std::span<const std::size_t> ordinary = {};  ///< ascending offsets of special tokens to treat as text
 };
 struct DecodeOptions {

@@ -27,8 +27,10 @@
 
 namespace shardwise {
 
+/// The loss, a gradient or a parameter is not finite.
 class NonFiniteError : public std::runtime_error {
  public:
+  /// `problem` names the loss or the parameters.
   NonFiniteError(std::int64_t step, const std::string& problem)
       : std::runtime_error("step " + std::to_string(step) + ": " + problem), step_(step) {}
   std::int64_t step() const { return step_; }

@@ -26,6 +26,7 @@ namespace shardwise {
 /// How the rate decreases after the warm-up: not at all, linearly, or along half a period of the cosine.
 enum class Decay { constant, linear, cosine };
 
+/// The name that `parse_decay` reads.
 constexpr const char* name_of(Decay decay) {
   if (decay == Decay::constant) return "constant";
   return decay == Decay::linear ? "linear" : "cosine";

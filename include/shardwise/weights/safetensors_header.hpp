@@ -27,6 +27,7 @@ struct StoredTensor {
   Index bytes = 0;
   std::string dtype = {};  ///< how the file spells a type that is `StoredType::other`
 
+  /// As the file spells it, for example "BF16".
   std::string_view type_name() const { return type == StoredType::other ? dtype : name_of(type); }
 };
 

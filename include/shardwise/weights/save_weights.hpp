@@ -40,12 +40,14 @@ inline void add_written(std::vector<WrittenTensor>& list, std::string_view name,
 /// A tensor and its name in a file. Pending sums are refused.
 class NamedTensor {
  public:
+  /// `x` in any layout without pending sums; `name` as in the file.
   template <TensorType X, class Problem = detail::term_problem<X>>
   NamedTensor(std::string name, const X& x)
       : tensor_(detail::written(std::move(name), detail::AnyTensor(x))), ranks_(x.mesh().communicator()) {}
   template <TensorType X, IllFormed Why = detail::term_problem<X>>
   NamedTensor(std::string, const X&) = delete;  // see Why
 
+  /// For the code that writes files: the tensor, and the ranks that have it.
   const detail::WrittenTensor& tensor() const noexcept { return tensor_; }
   const Communicator& ranks() const noexcept { return ranks_; }
 

@@ -39,11 +39,13 @@ inline bool merges_to(std::span<const Index> fine, std::span<const Index> coarse
 /// A file that is open and mapped. It must not shrink while it is open.
 class SafetensorsFile {
  public:
+  /// Opens the file and reads its header. A `std::runtime_error` names the file and what is wrong with it.
   explicit SafetensorsFile(std::filesystem::path path)
       : path_(std::move(path)), memory_(path_), header_(detail::naming(path_.string(), [&] {
           return detail::read_safetensors_header(memory_.bytes());
         })) {}
 
+  /// The path that it was opened with.
   const std::filesystem::path& path() const noexcept { return path_; }
   /// In the order of their elements in the file.
   const std::vector<StoredTensor>& tensors() const noexcept { return header_.tensors; }
@@ -67,9 +69,11 @@ class Weights {
   /// Every tensor that an index lists must be in the file that it names; all other tensors of that file are there too.
   explicit Weights(std::filesystem::path path) : path_(std::move(path)) { open_all(); }
 
+  /// The path that was given, and the files.
   const std::filesystem::path& path() const noexcept { return path_; }
   const std::vector<SafetensorsFile>& files() const noexcept { return files_; }
 
+  /// Whether a file has a tensor of this name.
   bool contains(std::string_view name) const { return places_.contains(name); }
   /// The file that holds a tensor. Throws if none does.
   const SafetensorsFile& file_of(std::string_view name) const { return files_[place_of(name).file]; }

@@ -60,6 +60,7 @@ struct LlamaConfig {
   /// Of a step: a loss is the mean over them. It is not part of config.json.
   Index micro_batches = 1;
 
+  /// Numbers of a head's queries and keys; below, those of a head's values.
   constexpr Index head_size() const { return head_dim > 0 ? head_dim : features / heads; }
   constexpr Index value_size() const { return latent ? latent->value_dim : head_size(); }
   /// The numbers that the projections to queries and to keys take, and those of a head that the latter gives, which

@@ -15,12 +15,14 @@ struct HuggingFaceFamily {
   const char *type, *architecture;
   LlamaConfig defaults;
 
+  /// Which family it is, by what only this family has.
   constexpr bool gemma() const { return defaults.output_norms; }
   constexpr bool mixtral() const { return type == std::string_view("mixtral"); }
   constexpr bool deepseek() const { return std::string_view(type).starts_with("deepseek"); }
   constexpr bool qwen() const { return !gemma() && (defaults.qkv_bias || defaults.head_norms); }
 };
 
+/// The families that can be read and written, by `model_type` in config.json.
 inline constexpr std::array hugging_face_families{
     HuggingFaceFamily{"llama", "LlamaForCausalLM", {.kv_heads = 0, .context = 2048, .epsilon = 1e-6}},
     HuggingFaceFamily{

@@ -43,6 +43,7 @@ class LatentProjections {
   using Projection = Linear<MeshType, typename detail::LatentStyle<NormStyle>::type, T, 1, 1, false>;
   using Norm = RMSNorm<MeshType, NormStyle, T>;
 
+  /// `config.latent` must have a value.
   constexpr LatentProjections(const MeshType& mesh, const LlamaConfig& config)
       : kv_a(mesh, {config.features}, {config.latent->kv_rank + config.latent->rope_dim},
              Init::normal(config.deviation)),

@@ -65,6 +65,7 @@ class LlamaAttention : public Module<LlamaAttention<MeshType, PlanType, T, NormS
       std::optional<RMSNorm<MeshType, typename detail::HeadNormStyle<style_of<PlanType, Name>>::type, T>>;
   using Output = Linear<MeshType, style_of<PlanType, "wo">, T, 1, 2, false>;
 
+  /// The extents are those of `config`.
   constexpr LlamaAttention(const MeshType& mesh, const LlamaConfig& config)
       : wq(projection<"wq">(mesh, config, config.query_features(), config.heads, config.head_size())),
         wk(projection<"wk">(mesh, config, config.key_features(), config.kv_heads,
@@ -161,6 +162,7 @@ class LlamaMlp : public Module<LlamaMlp<MeshType, PlanType, T>> {
   template <FixedString Name>
   using Layer = Linear<MeshType, style_of<PlanType, Name>, T, 1, 1, false>;
 
+  /// The extents are those of `config`.
   constexpr LlamaMlp(const MeshType& mesh, const LlamaConfig& config)
       : gate(mesh, {config.features}, {config.hidden}, Init::normal(config.deviation), {}, config.lora),
         up(mesh, {config.features}, {config.hidden}, Init::normal(config.deviation), {}, config.lora),
@@ -215,6 +217,7 @@ struct NoExperts {};
 template <class MeshType, class Style, class T = float>
 class LlamaExperts : public Module<LlamaExperts<MeshType, Style, T>> {
  public:
+  /// The number and the size of the experts are those of `config`.
   constexpr LlamaExperts(const MeshType& mesh, const LlamaConfig& config)
       : mixture(mesh, config.features, with_init(*config.experts, Init::normal(config.deviation))),
         balance_(config.balance / static_cast<double>(config.micro_batches)) {}
@@ -242,6 +245,7 @@ class LlamaExperts : public Module<LlamaExperts<MeshType, Style, T>> {
   double balance_;
 };
 
+/// A layer: attention and an MLP or experts, each after its norm, and added to its input.
 template <class MeshType, class PlanType, class T = float>
 class LlamaLayer : public Module<LlamaLayer<MeshType, PlanType, T>> {
  public:

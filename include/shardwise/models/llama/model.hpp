@@ -46,6 +46,7 @@ class LlamaCache {
     }
   }
 
+  /// The number of tokens in the cache, and the most that it can hold.
   constexpr Index length() const { return first_ < layers_.size() ? layers_[first_].length() : 0; }
   constexpr Index capacity() const { return first_ < layers_.size() ? layers_[first_].capacity() : 0; }
   constexpr void clear() {
