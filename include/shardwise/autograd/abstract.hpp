@@ -41,8 +41,8 @@ class Abstract : public detail::OtherNames {
     return *this;
   }
 
-  constexpr const Shape<Asked::rank>& shape() const { return detail::not_evaluated<Shape<Asked::rank>>(); }
   /// The shape, for code that asks about types. Calls of this and the members below are only type-checked.
+  constexpr const Shape<Asked::rank>& shape() const { return detail::not_evaluated<Shape<Asked::rank>>(); }
   constexpr const Shape<Asked::rank>& local_shape() const { return shape(); }
   constexpr const typename Asked::MeshOf& mesh() const {
     return detail::not_evaluated<typename Asked::MeshOf>();
