@@ -76,6 +76,8 @@ shardwise_missing() {
       command -v ip >/dev/null || echo "iproute2 hosts on one machine, for tests as root"
       command -v reuse >/dev/null || echo "reuse a check of copyright and licenses"
       command -v chromium >/dev/null || echo "chromium a browser for the tests of pages"
+      command -v doxygen >/dev/null || echo "doxygen the names on the site"
+      command -v mkdocs >/dev/null || echo "mkdocs-material the site of the documentation"
       shardwise_has_fuzzer || echo "libclang-rt-dev libFuzzer and clang's sanitizers"
     fi
   fi
