@@ -1,12 +1,15 @@
 # SPDX-FileCopyrightText: 2026 The Shardwise developers
 # SPDX-License-Identifier: Apache-2.0
 
-# Links units with the same and with different SHARDWISE_GEMM_* macros, in WORK: by COMMAND, a compiler and its flags.
+# Links units with the same and with different SHARDWISE_GEMM_* macros or versions, in WORK: by COMMAND, a compiler and its flags.
 cmake_minimum_required(VERSION 3.22)
 
 file(MAKE_DIRECTORY "${WORK}")
 file(WRITE "${WORK}/main.cpp" "#include <shardwise/kernel/gemm.hpp>\nint other();\nint main() { return other(); }\n")
 file(WRITE "${WORK}/other.cpp" "#include <shardwise/kernel/gemm.hpp>\nint other() { return 0; }\n")
+
+file(WRITE "${WORK}/another.cpp" "#include <shardwise/version.hpp>\n#undef SHARDWISE_VERSION_MINOR\n"
+     "#define SHARDWISE_VERSION_MINOR 999\n#include <shardwise/kernel/gemm.hpp>\nint other() { return 0; }\n")
 
 set(none -USHARDWISE_GEMM_ONEDNN -USHARDWISE_GEMM_BLAS)
 function(object unit name)
@@ -15,7 +18,8 @@ endfunction()
 object(main eigen_main)
 object(other eigen)
 object(other blas -DSHARDWISE_GEMM_BLAS=1)
-set(libraries eigen blas)
+object(another version)
+set(libraries eigen blas version)
 if(ONEDNN)
   object(other onednn -DSHARDWISE_GEMM_ONEDNN=1)
   list(APPEND libraries onednn)
@@ -34,8 +38,8 @@ foreach(library IN LISTS libraries)
       endif()
       execute_process(COMMAND "${WORK}/program" COMMAND_ERROR_IS_FATAL ANY)
     elseif(code EQUAL 0)
-      message(FATAL_ERROR "a unit that multiplies by Eigen links with ${file}")
-    elseif(NOT said MATCHES "units_differ_in_SHARDWISE_GEMM")
+      message(FATAL_ERROR "a unit that multiplies by Eigen, of this version, links with ${file}")
+    elseif(NOT said MATCHES "units_differ_in_SHARDWISE_GEMM_or_VERSION")
       message(FATAL_ERROR "the linker does not say why it refuses ${file}: ${said}")
     endif()
   endforeach()

@@ -17,8 +17,8 @@ class Shardwise(ConanFile):
     license = "Apache-2.0"
     package_type = "header-library"
     settings = "os", "compiler", "build_type", "arch"
-    options = {"onednn": [True, False], "openblas": [True, False]}
-    default_options = {"onednn": False, "openblas": True}
+    options = {"onednn": [True, False], "openblas": [True, False], "tokenizer": [True, False]}
+    default_options = {"onednn": False, "openblas": True, "tokenizer": False}
 
     @property
     def root(self):
@@ -43,6 +43,9 @@ class Shardwise(ConanFile):
             self.requires("onednn/[>=2.6]")
         if self.options.openblas:
             self.requires("openblas/[>=0.3.20]")
+        if self.options.tokenizer:
+            self.requires("pcre2/[>=10.36]")
+            self.requires("utf8proc/[>=2.5]")
 
     def layout(self):
         cmake_layout(self)

@@ -20,6 +20,7 @@
 #include <shardwise/base/bodies.hpp>
 #include <shardwise/kernel/element.hpp>
 #include <shardwise/kernel/onednn.hpp>
+#include <shardwise/version.hpp>
 
 #if defined(SHARDWISE_GEMM_BLAS)
 #include <Eigen/src/misc/blas.h>
@@ -29,16 +30,20 @@
 
 namespace shardwise::kernel {
 
-/// Translation units with different libraries would have different bodies for the same functions, of which the
-/// linker keeps one. So each unit defines one symbol, in a section group named after its macros: linkers keep one
-/// group per name, and reject a second definition of the symbol.
-#define SHARDWISE_GEMM_MARK_OF(onednn, blas) "shardwise_gemm_by_onednn_" #onednn "_blas_" #blas
-#define SHARDWISE_GEMM_MARK(onednn, blas) SHARDWISE_GEMM_MARK_OF(onednn, blas)
-inline void mark_gemm() __asm__(SHARDWISE_GEMM_MARK(SHARDWISE_GEMM_ONEDNN, SHARDWISE_GEMM_BLAS));
-[[gnu::used]] inline void mark_gemm() {
-  __asm__(".pushsection .rodata.shardwise_gemm,\"aG\",%progbits," SHARDWISE_GEMM_MARK(
-      SHARDWISE_GEMM_ONEDNN, SHARDWISE_GEMM_BLAS) "_group,comdat\n.globl units_differ_in_SHARDWISE_GEMM\n"
-                                                  "units_differ_in_SHARDWISE_GEMM: .byte 0\n.popsection");
+/// Translation units with different libraries, or of different versions of Shardwise, would have different bodies for
+/// the same functions, of which the linker keeps one. So each unit defines one symbol, in a section group named after
+/// its macros: linkers keep one group per name, and reject a second definition of the symbol.
+#define SHARDWISE_MARK_OF(onednn, blas, major, minor, patch) \
+  "shardwise_" #major "_" #minor "_" #patch "_onednn_" #onednn "_blas_" #blas
+#define SHARDWISE_MARK(...) SHARDWISE_MARK_OF(__VA_ARGS__)
+#define SHARDWISE_UNIT_MARK                                                           \
+  SHARDWISE_MARK(SHARDWISE_GEMM_ONEDNN, SHARDWISE_GEMM_BLAS, SHARDWISE_VERSION_MAJOR, \
+                 SHARDWISE_VERSION_MINOR, SHARDWISE_VERSION_PATCH)
+inline void mark_unit() __asm__(SHARDWISE_UNIT_MARK);
+[[gnu::used]] inline void mark_unit() {
+  __asm__(".pushsection .rodata.shardwise_unit,\"aG\",%progbits," SHARDWISE_UNIT_MARK
+          "_group,comdat\n.globl units_differ_in_SHARDWISE_GEMM_or_VERSION\n"
+          "units_differ_in_SHARDWISE_GEMM_or_VERSION: .byte 0\n.popsection");
 }
 
 enum class Transpose : bool { no, yes };
