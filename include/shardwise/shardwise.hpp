@@ -8,6 +8,7 @@
 /// program (`inspect/`, `simulate/`, `guard/watchdog.hpp`). The includes go from the bottom up: a compiler that
 /// points to a declaration also lists how its header was included, and this order keeps the list short.
 
+#include <shardwise/layout/axis.hpp>
 #include <shardwise/layout/diagnosis.hpp>
 
 #include <shardwise/comm/environment.hpp>

@@ -178,6 +178,8 @@ enum class Hint {
   use_local_or_full_tensor,
   remove_it_and_pass_dropout_the_step,
   pass_settings_to_the_optimizer_and_the_model_to_step,
+  name_settings_rate_beta1_beta2_epsilon_momentum_weight_decay,
+  write_settings_dot_rate_or_set_rate,
   pass_the_input_first_and_then_the_layers,
   pass_the_module_first,
   pass_a_tensor_and_use_parameters_as_they_are,

@@ -22,8 +22,8 @@ namespace shardwise {
 
 /// The weight is [out…, in…], with `OutDims` and `InDims` dimensions. A style shards the first of either: the heads, if
 /// features are [heads, head_dim]. If `HasBias` is false, the layer has no b.
-template <class MeshType, ParallelStyle Style = NoParallel, class T = float, int OutDims = 1, int InDims = 1,
-          bool HasBias = true>
+template <class MeshType = void, ParallelStyle Style = NoParallel, class T = float, int OutDims = 1,
+          int InDims = 1, bool HasBias = true>
 class Linear : public Module<Linear<MeshType, Style, T, OutDims, InDims, HasBias>> {
   struct NoBias {
     constexpr NoBias(const MeshType&, const Shape<OutDims>&, Init) {}
@@ -64,6 +64,7 @@ class Linear : public Module<Linear<MeshType, Style, T, OutDims, InDims, HasBias
   Linear(const MeshType&, const auto&, const auto&, Init = {}) = delete;  // see Why
   template <IllFormed Why = WrittenOtherwise<Hint::pass_the_mesh_first>>
   Linear(Index, Index) = delete;                  // see Why
+  explicit Linear(const MeshType&) = delete;      // pass two extents: input features and output features
   Linear(const MeshType&, const auto&) = delete;  // pass two extents: input features and output features
   template <class Other, IllFormed Why = layout_error<Reason::operands_are_on_different_meshes,
                                                       Expected<MeshType>, Got<Other>>>
@@ -139,6 +140,16 @@ template <class MeshType, ParallelStyle First, ParallelStyle Second, int OutDims
 class Linear<MeshType, First, Second, OutDims, InDims, HasBias> {
  public:
   Linear(const auto&...) = delete;  // combine several styles: Styles<First, Second>
+};
+
+/// `Linear<>`, a style instead of the mesh, or an element type that no tensor has.
+template <class MeshType, ParallelStyle Style, class T, int OutDims, int InDims, bool HasBias>
+  requires(!Communicable<T> || !requires { typename MeshType::AxesOf; })
+class Linear<MeshType, Style, T, OutDims, InDims, HasBias> {
+ public:
+  template <IllFormed Why = std::conditional_t<Communicable<T>, WrittenOtherwise<Hint::pass_the_mesh_first>,
+                                               layout_error<Reason::unsupported_element_type, Got<T>>>>
+  Linear(const auto&...) = delete;  // see Why
 };
 
 template <MeshAxis... Axes>

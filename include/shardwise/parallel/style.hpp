@@ -88,6 +88,10 @@ struct StyleOptions<Output, Communication, First, Rest...>
                 "a style communicates in one way");
 };
 
+/// The axis of `ColwiseParallel<>`, so that its error names what is missing: no mesh has it.
+struct no_axis_in_angle_brackets {
+  static constexpr const char* name = "no axis";
+};
 /// An axis, or a list of them, as a list.
 template <class Axes>
 struct AxesNamed;
@@ -119,7 +123,7 @@ concept StyleAxes = requires {
 };
 
 /// Splits the output features (Megatron-LM's column-parallel layer): each rank computes some of them.
-template <StyleAxes Axes, StyleOption... Options>
+template <StyleAxes Axes = detail::no_axis_in_angle_brackets, StyleOption... Options>
 struct ColwiseParallel
     : detail::StyleOptions<detail::NaturalOutput, detail::CommunicateAsStored, Options...> {
   using NamedAxes = typename detail::AxesNamed<Axes>::type;
@@ -130,7 +134,7 @@ struct ColwiseParallel
 };
 
 /// Splits the input features (Megatron-LM's row-parallel layer): each rank computes a term of every output.
-template <StyleAxes Axes, StyleOption... Options>
+template <StyleAxes Axes = detail::no_axis_in_angle_brackets, StyleOption... Options>
 struct RowwiseParallel
     : detail::StyleOptions<detail::ReplicatedOutput, detail::CommunicateAsStored, Options...> {
   using NamedAxes = typename detail::AxesNamed<Axes>::type;
@@ -142,7 +146,7 @@ struct RowwiseParallel
 
 /// Splits the sequence, dimension `Dim` of the input: each rank works on its own tokens (Korthikanti et al.,
 /// "Reducing activation recomputation in large transformer models", 2022).
-template <StyleAxes Axes, int Dim = 1, CommunicationOption... Option>
+template <StyleAxes Axes = detail::no_axis_in_angle_brackets, int Dim = 1, CommunicationOption... Option>
 struct SequenceParallel
     : detail::StyleOptions<detail::NaturalOutput, detail::CommunicateAsStored, Option...> {
   using NamedAxes = typename detail::AxesNamed<Axes>::type;
@@ -155,7 +159,7 @@ struct SequenceParallel
 };
 
 /// Every rank computes everything and uses the result differently: for key and value heads that several ranks share.
-template <StyleAxes Axes, CommunicationOption... Option>
+template <StyleAxes Axes = detail::no_axis_in_angle_brackets, CommunicationOption... Option>
 struct CopyParallel : detail::StyleOptions<detail::NaturalOutput, detail::CommunicateAsStored, Option...> {
   using NamedAxes = typename detail::AxesNamed<Axes>::type;
   static constexpr bool suits(ModuleKind kind) { return detail::is_layer(kind); }

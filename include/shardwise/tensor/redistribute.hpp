@@ -159,6 +159,9 @@ template <Redistributable X, PlacementTag... Placements,
           IllFormed Why = WrittenOtherwise<Hint::write_placements_in_angle_brackets>>
   requires(sizeof...(Placements) > 0)
 Why redistribute(const X&, Placements...);  // see Why
+template <MeshAxis Axis, Redistributable X, PlacementTag P,
+          IllFormed Why = WrittenOtherwise<Hint::write_placements_in_angle_brackets>>
+Why redistribute(const X&, P);  // see Why
 
 /// A tensor in flight. `wait()` is its only member, so it cannot be used too early; the destructor waits.
 template <TensorType Y>

@@ -29,6 +29,23 @@ struct ParameterInfo {
   Index elements = 0;     ///< global
 };
 
+namespace detail {
+
+/// Settings by the names of other libraries. With only names of `Update`, the overload that takes that is better.
+struct SettingsOfOthers {
+  double lr, learning_rate, rate;
+  std::array<double, 2> betas;
+  double beta1, beta2, eps, epsilon, momentum, weight_decay;
+};
+
+/// `optimizer.lr = rate` is an error.
+struct RateByAnotherName {
+  template <class X, IllFormed Why = WrittenOtherwise<Hint::write_settings_dot_rate_or_set_rate>>
+  Why operator=(const X&) const;  // see Why
+};
+
+}  // namespace detail
+
 /// `Update` holds the settings. It says how many blocks of state it keeps, `state_blocks()`, how many operations an
 /// element costs, `flops()`, what it does with a parameter of `float`, `double` or `bfloat16`, `apply`, throws if they
 /// make no sense, `checked()`, and may call f(name, value) for each, `each_setting(f)`, so that ranks can be
@@ -54,8 +71,11 @@ class Optimizer {
             IllFormed Why = WrittenOtherwise<Hint::pass_settings_to_the_optimizer_and_the_model_to_step>>
     requires(!std::is_same_v<X, Update>)
   Optimizer(const X&, Update)
-  = delete;                                   // see Why
-  Optimizer(Optimizer&&) noexcept = default;  // copies would share their moments
+  = delete;  // see Why
+  template <
+      IllFormed Why = WrittenOtherwise<Hint::name_settings_rate_beta1_beta2_epsilon_momentum_weight_decay>>
+  explicit Optimizer(detail::SettingsOfOthers) = delete;  // see Why
+  Optimizer(Optimizer&&) noexcept = default;              // copies would share their moments
   Optimizer& operator=(Optimizer&&) noexcept = default;
 
   /// Gives separate settings to the parameters that `chosen` accepts and that are in no earlier group: the optimizer's
@@ -111,6 +131,7 @@ class Optimizer {
   Why step(const X&...);  // see Why
   template <IllFormed Why = WrittenOtherwise<Hint::remove_it_or_call_clear_gradients>>
   Why zero_grad() const;  // see Why
+  static constexpr detail::RateByAnotherName lr{};
 
   /// The settings, of parameters outside all groups or of group `i`, in the order in which groups were added. They
   /// may be changed between steps; the next step checks them. Throws `std::out_of_range` if there is no such group.
