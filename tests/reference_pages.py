@@ -37,7 +37,8 @@ def differences(what, page, there):
 
 def supported(root):
     """The table of compilers, MPI and C++ standards: how many tests of `.ci/matrix` passed with each."""
-    rows = [line.split("\t") for line in (root / ".ci/results.tsv").read_text(encoding="utf-8").splitlines()]
+    results = (root / "docs/reference/platforms.tsv").read_text(encoding="utf-8")
+    rows = [line.split("\t") for line in results.splitlines()]
     of = {name: f"{count} tests" if result == "passed" else result for name, result, count, *_ in rows}
     columns = [(mpi, standard) for mpi in ("openmpi", "mpich") for standard in ("20", "23")]
     text = "| compiler | Open MPI 4.1, C++20 | Open MPI 4.1, C++23 | MPICH 4.0, C++20 | MPICH 4.0, C++23 |\n|---|---|---|---|---|\n"
@@ -84,7 +85,7 @@ def main():
         if text not in (root / file).read_text(encoding="utf-8"):
             problems.append(f"{file} does not have '{text}', as version.hpp has it")
     if table != expected:
-        problems.append("README.md's table of compilers is not that of .ci/results.tsv: reference_pages.py ROOT --write makes it")
+        problems.append("README.md's table is not that of platforms.tsv: `python3 tests/reference_pages.py . --write` makes it")
     print("\n".join(problems))
     print(f"{len(options)} options, {len(targets)} targets, {len(variables)} variables, {len(problems)} problems")
     return 1 if problems or len(options) < 7 or len(targets) < 5 or len(variables) < 7 else 0

@@ -25,7 +25,7 @@ SEARCHED = {
     "Linear": "docs/reference/names/nn/linear.html",
     "redistribute": "docs/reference/names/autograd/redistribute.html",
     "save_checkpoint": "docs/reference/names/checkpoint/save.html",
-    "--rate": "docs/learn/fine-tuning.html",
+    "--rate": "docs/reference/programs.html",
     "SHARDWISE_TRANSPORT": "docs/reference/environment.html",
     "dimension_sharded_on_one_side_only": "docs/reference/errors/dimension_sharded_on_one_side_only.html",
 }

@@ -28,7 +28,7 @@
 #include <limits>
 #endif
 
-namespace shardwise::kernel {
+namespace shardwise::detail {
 
 /// Translation units with different libraries, or of different versions of Shardwise, would have different bodies for
 /// the same functions, of which the linker keeps one. So each unit defines one symbol, in a section group named after
@@ -45,6 +45,10 @@ inline void mark_unit() __asm__(SHARDWISE_UNIT_MARK);
           "_group,comdat\n.globl units_differ_in_SHARDWISE_GEMM_or_VERSION\n"
           "units_differ_in_SHARDWISE_GEMM_or_VERSION: .byte 0\n.popsection");
 }
+
+}  // namespace shardwise::detail
+
+namespace shardwise::kernel {
 
 enum class Transpose : bool { no, yes };
 
