@@ -62,9 +62,10 @@ class Doorbell {
       const timespec a_millisecond{0, 1000000};
       futex(FUTEX_WAIT, seen | asleep, &a_millisecond);
       // The rank that we wait for may itself wait for another operation, so let these, and MPI, make progress.
+      // A probe of MPI_COMM_SELF would advance nothing else in MPICH.
       Progress::get().advance();
       int none = 0;
-      MPI_Iprobe(MPI_ANY_SOURCE, 0, MPI_COMM_SELF, &none, MPI_STATUS_IGNORE);
+      MPI_Iprobe(MPI_ANY_SOURCE, 0, MPI_COMM_WORLD, &none, MPI_STATUS_IGNORE);
       seen = number_.load(std::memory_order_acquire);
     }
   }
