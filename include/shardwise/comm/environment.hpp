@@ -246,7 +246,12 @@ SHARDWISE_INLINE int end_job(std::string_view message, int code) {
     report(message);
     return code;
   }
-  speaks_first() ? report(message) : sleep_for(10);  // until the reporting rank's MPI_Abort ends it
+  if (speaks_first()) {
+    report(message);
+    sleep_for(0.05);  // MPICH's launcher may lose what a rank prints just before it aborts
+  } else {
+    sleep_for(10);  // until the reporting rank's MPI_Abort ends it
+  }
   MPI_Abort(MPI_COMM_WORLD, code);
   return code;
 }
