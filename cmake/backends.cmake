@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: 2026 The Shardwise developers
 # SPDX-License-Identifier: Apache-2.0
 
-# Finds what Shardwise uses if it is there: libraries that multiply matrices, and those of shardwise::tokenizer. Our
-# CMakeLists.txt reads this, and so does find_package(shardwise), on the machine of the build and not on that of the
+# Finds xxHash, and what Shardwise uses if it is there: libraries that multiply matrices, range-v3 for shardwise/data, and
+# the libraries of shardwise::tokenizer. Our CMakeLists.txt reads this, and so does find_package(shardwise), on the machine of the build and not on that of the
 # installation. Input: SHARDWISE_GEMM. Results: shardwise_onednn, shardwise_blas, shardwise_tokenizer_FOUND,
 # shardwise_gemm_text; shardwise_problem is the text of an error, or empty.
 
@@ -50,6 +50,14 @@ else()
   set(shardwise_gemm_text "Eigen ${Eigen3_VERSION}")
 endif()
 
+# All files have checksums by the header of xxHash. (Debian ships no package of CMake for it.)
+find_path(XXHASH_INCLUDE_DIR xxhash.h)
+mark_as_advanced(XXHASH_INCLUDE_DIR)
+if(NOT XXHASH_INCLUDE_DIR)
+  set(shardwise_problem "xxhash.h is missing (Debian: libxxhash-dev)")
+endif()
+find_package(range-v3 QUIET)
+
 # text/tokenizer.hpp matches with PCRE2 and normalizes with utf8proc, which nothing else needs.
 find_package(PCRE2 MODULE QUIET)
 find_package(Utf8proc MODULE QUIET)
@@ -61,6 +69,10 @@ set(CMAKE_MODULE_PATH "${shardwise_module_path}")
 
 # Links `target` to what was found. An installation exports nothing of it.
 function(shardwise_link_backends target)
+  target_include_directories(${target} SYSTEM INTERFACE "$<BUILD_INTERFACE:${XXHASH_INCLUDE_DIR}>")
+  if(TARGET range-v3::range-v3)
+    target_link_libraries(${target} INTERFACE "$<BUILD_INTERFACE:range-v3::range-v3>")
+  endif()
   if(shardwise_onednn)
     target_compile_definitions(${target} INTERFACE "$<BUILD_INTERFACE:SHARDWISE_GEMM_ONEDNN=1>")
     target_link_libraries(${target} INTERFACE "$<BUILD_INTERFACE:DNNL::dnnl>")

@@ -59,6 +59,7 @@ shardwise_missing() {
   shardwise_has_header Eigen/Core -isystem /usr/include/eigen3 -isystem /usr/local/include/eigen3 ||
     echo "libeigen3-dev Eigen 3.4"
   shardwise_has_header range/v3/version.hpp || echo "librange-v3-dev range-v3"
+  shardwise_has_header xxhash.h || echo "libxxhash-dev xxHash"
   shardwise_has_header nlohmann/json.hpp || echo "nlohmann-json3-dev JSON for Modern C++"
   shardwise_has_header CLI/CLI.hpp || echo "libcli11-dev CLI11"
   shardwise_has_header pcre2.h -DPCRE2_CODE_UNIT_WIDTH=8 || echo "libpcre2-dev PCRE2"

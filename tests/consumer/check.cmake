@@ -8,8 +8,8 @@ cmake_minimum_required(VERSION 3.22)
 # single_header (the README's program and one generated header, with MPI and without).
 # readme_installed and readme_fetched run the commands and the CMake code of the README. Others are only configured:
 # eigen_versions, with others than that of this machine; without_root, as a user who may write nowhere else configures and
-# installs, as the README says; versions, which versions and components an installation accepts (docs/policy.md); and gemm, where the
-# installation and its user choose what multiplies matrices.
+# installs, as the README says; versions, which versions and components an installation accepts (docs/policy.md), also
+# without range-v3; and gemm, where the installation and its user choose what multiplies matrices.
 
 function(must)
   execute_process(COMMAND ${ARGN} RESULT_VARIABLE code OUTPUT_VARIABLE out ERROR_VARIABLE out)
@@ -91,7 +91,7 @@ if(WAY STREQUAL "versions")
   foreach(version ${major}.${minor} ${SHARDWISE_VERSION})
     must(${configure} "-DSHARDWISE_VERSION=${version}")
   endforeach()
-  must(${configure} "-DSHARDWISE_COMPONENTS=layout;mesh;shardwise;compiled" "-DSHARDWISE_VERSION=${SHARDWISE_VERSION}")
+  must(${configure} -DCMAKE_DISABLE_FIND_PACKAGE_range-v3=ON "-DSHARDWISE_COMPONENTS=layout;mesh;shardwise;compiled" "-DSHARDWISE_VERSION=${SHARDWISE_VERSION}")
   must_refuse("has no component layouts. It has layout, mesh, shardwise, compiled and tokenizer"
               ${configure} -DSHARDWISE_COMPONENTS=layouts "-DSHARDWISE_VERSION=${SHARDWISE_VERSION}")
   return()

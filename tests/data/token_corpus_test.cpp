@@ -92,6 +92,7 @@ std::vector<std::int32_t> all_of(const TokenCorpus& corpus) {
 }
 
 TEST_CASE("fingerprints are XXH64, however the bytes come") {
+  CHECK(detail::fingerprint_of("") == 0xef46db3751d8e999u);
   const std::string text = "Nobody inspects the spammish repetition";
   CHECK(detail::fingerprint_of(text) == 0xfbcea83c8a378bf1u);
   const std::string longer = text + text + text + text;
@@ -99,6 +100,8 @@ TEST_CASE("fingerprints are XXH64, however the bytes come") {
     detail::Fingerprint pieces;
     pieces.add(std::string_view(longer).substr(0, cut)).add(std::string_view(longer).substr(cut));
     CHECK(pieces.value() == detail::fingerprint_of(longer));
+    CHECK(pieces.add(0x0706050403020100u).value() ==
+          detail::fingerprint_of(longer + std::string("\0\1\2\3\4\5\6\7", 8)));
   }
 }
 

@@ -37,6 +37,7 @@ class Shardwise(ConanFile):
     def requirements(self):
         self.requires("eigen/[>=3.4.0]")
         self.requires("range-v3/[>=0.11.0]")
+        self.requires("xxhash/[>=0.8.0]")
         self.requires("nlohmann_json/[>=3.9.0]")
         self.requires("openmpi/[>=4.1.0 <6]")
         if self.options.onednn:

@@ -20,6 +20,7 @@ class Shardwise(CMakePackage):
     depends_on("mpi")
     depends_on("eigen@3.4:")
     depends_on("range-v3")
+    depends_on("xxhash")
     depends_on("nlohmann-json@3.9:")
     depends_on("onednn", when="+onednn")
     depends_on("openblas", when="+openblas")

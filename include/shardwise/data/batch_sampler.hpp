@@ -20,6 +20,9 @@
 #include <optional>
 #include <vector>
 
+#if !__has_include(<range/v3/view/iota.hpp>)
+#error "shardwise/data needs range-v3 (Debian: librange-v3-dev)"
+#endif
 #include <range/v3/algorithm/partition_point.hpp>
 #include <range/v3/view/iota.hpp>
 #include <range/v3/view/slice.hpp>

@@ -25,7 +25,7 @@ class ByteTokenizer {
   static constexpr Index vocabulary() { return 256; }
   static constexpr std::optional<std::int32_t> end_token() { return std::nullopt; }
   /// See `Tokenizer::fingerprint`.
-  static constexpr std::uint64_t fingerprint() { return detail::fingerprint_of("bytes"); }
+  static std::uint64_t fingerprint() { return detail::fingerprint_of("bytes"); }
 
   std::vector<std::int32_t> encode(std::string_view text) const {
     std::vector<std::int32_t> ids;
