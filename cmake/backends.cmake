@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 
 # Finds xxHash, and what Shardwise uses if it is there: libraries that multiply matrices, range-v3 for shardwise/data, and
-# the libraries of shardwise::tokenizer. Our CMakeLists.txt reads this, and so does find_package(shardwise), on the machine of the build and not on that of the
-# installation. Input: SHARDWISE_GEMM. Results: shardwise_onednn, shardwise_blas, shardwise_tokenizer_FOUND,
+# the libraries of shardwise::tokenizer. Our CMakeLists.txt reads this, and so does find_package(shardwise), on the machine
+# of the build and not on that of the installation. Input: SHARDWISE_GEMM. Results: shardwise_onednn, shardwise_blas, shardwise_tokenizer_FOUND,
 # shardwise_gemm_text; shardwise_problem is the text of an error, or empty.
 
 set(shardwise_module_path "${CMAKE_MODULE_PATH}")
@@ -54,7 +54,7 @@ endif()
 find_path(XXHASH_INCLUDE_DIR xxhash.h)
 mark_as_advanced(XXHASH_INCLUDE_DIR)
 if(NOT XXHASH_INCLUDE_DIR)
-  set(shardwise_problem "xxhash.h is missing (Debian: libxxhash-dev)")
+  set(shardwise_problem "xxhash.h is missing (Debian: libxxhash-dev; XXHASH_INCLUDE_DIR is its folder)")
 endif()
 find_package(range-v3 QUIET)
 

@@ -144,8 +144,8 @@ std::string version_text(const std::string& program) {
   int length = 0;
   MPI_Get_library_version(mpi, &length);  // may be called before MPI_Init
   const std::string library = mpi;
-  return program + " " SHARDWISE_DESCRIBED "\nmatrix products by " + shardwise::kernel::gemm_name() + "\n" +
-         library.substr(0, library.find('\n'));
+  return program + " " SHARDWISE_VERSION_AND_COMMIT "\nmatrix products by " + shardwise::kernel::gemm_name() +
+         "\n" + library.substr(0, library.find('\n'));
 }
 
 }  // namespace
@@ -169,10 +169,10 @@ class CommandLine::ConfigFile : public CLI::ConfigTOML {
       model.inputs = {path};
       return {model};
     }
-    const std::map<std::string, int> lines = lines_of_keys(text.str(), path);
-    // CLI11 reads an array in several lines if a value is in the first.
-    std::istringstream joined(CLI::detail::find_and_replace(text.str(), "[\n", "["));
-    std::vector<CLI::ConfigItem> all = CLI::ConfigTOML::from_config(joined);
+    const std::string whole = with_whole_arrays(text.str(), path);
+    const std::map<std::string, int> lines = lines_of_keys(whole, path);
+    std::istringstream input_for_cli(whole);
+    std::vector<CLI::ConfigItem> all = CLI::ConfigTOML::from_config(input_for_cli);
     for (const CLI::ConfigItem& item : all) {
       const auto line = lines.find(item.name);
       const std::string where = path + (line == lines.end() ? "" : ":" + std::to_string(line->second)) + ": ";
@@ -196,6 +196,45 @@ class CommandLine::ConfigFile : public CLI::ConfigTOML {
   }
 
  private:
+  /// `text` without comments, and with each array in the line of its key; CLI11 reads few others. The lines that an
+  /// array had follow it empty, so that later lines keep their numbers.
+  static std::string with_whole_arrays(const std::string& text, const std::string& path) {
+    std::string whole;
+    std::size_t held = 0;  // ends of lines within the array
+    char quote = 0;
+    bool value = false, array = false, comment = false;
+    for (const char c : text) {
+      if (c == '\n') {
+        comment = false, quote = 0;
+        if (array) {
+          whole += ' ', ++held;
+          continue;
+        }
+        value = false;
+      } else if (comment) {
+        continue;
+      } else if (quote != 0) {
+        if (c == quote) quote = 0;
+      } else if (c == '"' || c == '\'') {
+        quote = c;
+      } else if (c == '#') {
+        comment = true;
+        continue;
+      } else if (c == '=') {
+        value = true;
+      } else if (c == '[' && value) {
+        array = true;
+      } else if (c == ']' && array) {
+        whole += c;
+        whole.append(held, '\n');
+        array = false, held = 0;
+        continue;
+      }
+      whole += c;
+    }
+    if (array) throw CLI::ConfigError(path + ": an array lacks its ]");
+    return whole;
+  }
   /// The first line of each key. Throws for a key that appears twice, of which CLI11 would ignore one.
   static std::map<std::string, int> lines_of_keys(const std::string& text, const std::string& path) {
     std::map<std::string, int> lines;
@@ -232,6 +271,9 @@ std::optional<CommandLine::Ending> CommandLine::read(int argc, char** argv) {
   config_formatter(std::make_shared<ConfigFile>(*this));
   add_flag("--print-config", print_config_, "print the given options as such a file and exit")
       ->configurable(false);
+  for (CLI::Option* option : get_options()) {
+    if (!option->nonpositional()) option->configurable(false);  // a file has only options with names
+  }
   try {
     parse(argc, argv);
     check_numbers(*this);
@@ -241,7 +283,7 @@ std::optional<CommandLine::Ending> CommandLine::read(int argc, char** argv) {
                     return after_output(0);
                   }};
   } catch (const CLI::ParseError& error) {
-    return Ending{error.get_exit_code(), [this, error] { return exit(error); }};
+    return Ending{error.get_exit_code(), [this, error] { return after_output(exit(error)); }};
   }
 }
 

@@ -33,7 +33,7 @@ class Option:
         for word in re.split(r", ?(?=-)", words):  # "-o SVG, --output SVG" or "--sp,--sequence-parallel"
             name, _, self.value = word.partition(" ")
             self.names.append(name)
-        if choices := re.search(r"\{(.*)\}", self.value):
+        if choices := re.search(r"\{([^}]*)\}", self.value):
             self.choices = choices[1].split(",")
         else:
             listed = re.search(r": ([\w.-]+(?:, [\w.-]+)+)(?:;|$)", text) if self.value == "NAME" else None

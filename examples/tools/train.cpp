@@ -62,10 +62,10 @@ void add_run_options(CLI::App& app, TrainOptions& options, JobOptions& job, std:
       ->excludes(held_out);
   auto* every = add_count(app, "--evaluate-every", options.evaluate_every,
                           "steps between evaluations; also after the last step");
-  app.parse_complete_callback([every, text, data, &options] {
+  app.parse_complete_callback([every, text, data, &app, &options] {
     if (every->count() > 0 && !options.evaluates())
       throw CLI::RequiresError("--evaluate-every", "--held-out or --validation");
-    if (text->count() + data->count() > 0) return;
+    if (text->count() + data->count() + app.count("--print-config") > 0) return;
     throw CLI::ValidationError(
         "nothing to learn from: give --text FILE, or --data FILE for JSON lines. To try it out:\n"
         "  shardwise-train --help > help.txt && mpirun -n 2 shardwise-train --text help.txt --batch 8 "

@@ -81,12 +81,14 @@ double seconds_since_1970() {
 
 }  // namespace
 
+TrainingLog::Format TrainingLog::format_of(const std::filesystem::path& path) {
+  std::error_code ignored;  // rank 0 reports it when it opens the file
+  if (!path.has_filename() || std::filesystem::is_directory(path, ignored)) return Format::events;
+  return path.extension() == ".csv" ? Format::csv : Format::json_lines;
+}
+
 TrainingLog::TrainingLog(std::filesystem::path path, const Json& run, std::int64_t first_step)
-    : path_(std::move(path)),
-      format_(!path_.has_filename() || std::filesystem::is_directory(path_) ? Format::events
-              : path_.extension() == ".csv"                                 ? Format::csv
-                                                                            : Format::json_lines),
-      next_(first_step) {
+    : path_(std::move(path)), format_(format_of(path_)), next_(first_step) {
   if (shardwise::world().rank() != 0) return;
   if (format_ == Format::events) {
     begin_events();

@@ -34,10 +34,9 @@ struct TrainingStep {
 };
 
 /// Constructed on every rank; rank 0 of the job writes. A path that ends in ".csv" gives CSV, a folder or a path that
-/// ends in "/" a new event file in this folder, all others JSON lines.
-/// Each line is written at once: a killed run leaves complete
-/// lines, except possibly the last, and if the disk is full a partial line is removed. (Lines are not flushed to
-/// the device: a crash of the machine may lose the last ones.)
+/// ends in "/" a new event file in this folder, all others JSON lines. Each line is written at once: a killed run
+/// leaves complete lines, except possibly the last, and if the disk is full a partial line is removed. (Lines are not
+/// flushed to the device: a crash of the machine may lose the last ones.)
 class TrainingLog {
   using File = shardwise::detail::File;
 
@@ -74,6 +73,7 @@ class TrainingLog {
   void append(const std::string& text) const;
 
   enum class Format { json_lines, csv, events };
+  static Format format_of(const std::filesystem::path& path);
 
   std::filesystem::path path_;
   Format format_;

@@ -100,6 +100,7 @@ class CompletionTest(unittest.TestCase):
     def test_bash_completes_options_and_their_values(self):
         self.assertIn("shardwise-train --rate-schedule", self.completed("shardwise-train --rate-s"))
         self.assertIn("shardwise-train --format safetensors", self.completed("shardwise-train --format s"))
+        self.assertIn("--communicate-as bfloat16 ", self.completed("shardwise-train --communicate-as b"))
         self.assertIn("shardwise-train --model mixtral-8x7b", self.completed("shardwise-train --model mix"))
         self.assertIn("shardwise-run --stop-signal TERM", self.completed("shardwise-run --stop-signal T"))
 
@@ -122,6 +123,12 @@ class ConfigTest(InFolder):
             plan, other = json.loads(self.plan(text, "--json", *given).stdout), json.loads(run("shardwise-plan", *words, "--tp", tp).stdout)
             plan.pop("seconds"), other.pop("seconds")
             self.assertEqual(plan, other)
+            for array in ('[ # two\n  "bfloat16", # of "forward]"\n  "float"\n]  # types', '[\r\n"bfloat16",\r\n"float"\r\n]\r'):
+                changed = text.replace('[\n  "bfloat16",\n  "float"\n]', array)
+                self.assertNotEqual(changed, text)
+                again = json.loads(self.plan(changed, "--json", *given).stdout)
+                again.pop("seconds")
+                self.assertEqual(again, plan)
         printed = self.plan(text, "--tp", "8", "--print-config").stdout
         self.assertEqual(sorted(printed.split()), sorted('model="8b" sp=true dp=4 tp=8 communicate-as=["bfloat16", "float"]'.split()))
         self.assertEqual(self.plan(printed, "--print-config").stdout, printed)
@@ -132,6 +139,8 @@ class ConfigTest(InFolder):
                             ("dp = 2\ntp = 1\ndp = 2\n", ":3: dp is also in line 1"),
                             ("[mesh]\ndp = 2\n", ": [mesh]: there are no tables"),
                             ('model = "8#b"\n', ':1: model: "8 lacks its end'),
+                            ('communicate-as = [\n"a=1",\n"a=2"\n]\ndpp = 2\n', ":5: dpp is not an option"),
+                            ('communicate-as = [\n"float"\n', ": an array lacks its ]"),
                             ("help = true\n", ":1: help stands only on the command line")):
             done = self.plan(text)
             self.assertEqual(done.returncode, 110, done)

@@ -86,7 +86,7 @@ def searched_in_browser(site):
     with browser.Browser() as page:
         page.call("Page.navigate", url="http://127.0.0.1:%d/index.html" % server.server_port)
         page.until(lambda message: message.get("method") == "Page.loadEventFired", 60, "opening the site")
-        for text, expected in {**SEARCHED, "sw::Linear": SEARCHED["Linear"], "--rate": "train/rate_schedule.html"}.items():
+        for text, expected in {**SEARCHED, "sw::Linear": SEARCHED["Linear"], "--rate": "rate_schedule"}.items():
             page.run("""{
               const input = document.querySelector(".md-search__input");
               document.querySelector("[data-md-toggle=search]").checked = true;

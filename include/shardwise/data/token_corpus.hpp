@@ -15,6 +15,7 @@
 /// wrote it. Opening it verifies the size and the checksums of the header and of the tokens.
 
 #include <array>
+#include <cstring>
 #include <memory>
 
 #include <shardwise/base/hash.hpp>

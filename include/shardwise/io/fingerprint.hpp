@@ -6,7 +6,9 @@
 /// A number that tells whether bytes have changed: XXH64 with seed 0, by Yann Collet's xxHash. It finds accidents and
 /// edits, not forgeries.
 
+#ifndef XXH_INLINE_ALL
 #define XXH_INLINE_ALL
+#endif
 #include <xxhash.h>
 
 #include <cstdint>

@@ -144,7 +144,7 @@ class Linear<MeshType, First, Second, OutDims, InDims, HasBias> {
 
 /// `Linear<>`, a style instead of the mesh, or an element type that no tensor has.
 template <class MeshType, ParallelStyle Style, class T, int OutDims, int InDims, bool HasBias>
-  requires(!Communicable<T> || !requires { typename MeshType::AxesOf; })
+  requires(!ParallelStyle<T> && (!Communicable<T> || !requires { typename MeshType::AxesOf; }))
 class Linear<MeshType, Style, T, OutDims, InDims, HasBias> {
  public:
   template <IllFormed Why = std::conditional_t<Communicable<T>, WrittenOtherwise<Hint::pass_the_mesh_first>,
