@@ -79,6 +79,7 @@ def main():
     for file, text in {
         "CHANGELOG.md": "## [Unreleased]" if version.endswith("-dev") else f"## [{version}] - 20",
         "README.md": f"find_package(shardwise {number.rpartition('.')[0]} REQUIRED)",
+        "CITATION.cff": f"version: {version}",
         "cmake/packaging/vcpkg/vcpkg.json": f'"version-string": "{version}"',
         "cmake/packaging/debian/changelog": f"shardwise ({version.replace('-', '~')}-1)",
     }.items():

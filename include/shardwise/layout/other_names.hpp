@@ -3,8 +3,10 @@
 #pragma once
 
 /// @file
-/// Names that PyTorch tensors and Eigen matrices have as members: using one is a compile error that names the
-/// equivalent here.
+/// Names that PyTorch and Eigen have for members and settings: using one is a compile error that names the equivalent
+/// here.
+
+#include <array>
 
 #include <shardwise/layout/diagnosis.hpp>
 
@@ -45,5 +47,18 @@ struct OtherModuleNames {
   SHARDWISE_OTHER_NAME(eval, remove_it_and_pass_dropout_the_step);
 };
 #undef SHARDWISE_OTHER_NAME
+
+/// Settings by the names of other libraries. With only names of an optimizer's `Update`, the overload for that is better.
+struct SettingsOfOthers {
+  double lr, learning_rate, rate;
+  std::array<double, 2> betas;
+  double beta1, beta2, eps, epsilon, momentum, weight_decay;
+};
+
+/// `optimizer.lr = rate` is an error.
+struct RateByAnotherName {
+  template <class X, IllFormed Why = WrittenOtherwise<Hint::write_settings_dot_rate_or_set_rate>>
+  Why operator=(const X&) const;  // see Why
+};
 
 }  // namespace shardwise::detail

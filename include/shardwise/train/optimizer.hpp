@@ -17,6 +17,7 @@
 /// ```
 
 #include <shardwise/kernel/update.hpp>
+#include <shardwise/layout/other_names.hpp>
 #include <shardwise/train/optimizer_state.hpp>
 #include <shardwise/train/same_step.hpp>
 
@@ -28,23 +29,6 @@ struct ParameterInfo {
   int rank = 0;           ///< number of dimensions
   Index elements = 0;     ///< global
 };
-
-namespace detail {
-
-/// Settings by the names of other libraries. With only names of `Update`, the overload that takes that is better.
-struct SettingsOfOthers {
-  double lr, learning_rate, rate;
-  std::array<double, 2> betas;
-  double beta1, beta2, eps, epsilon, momentum, weight_decay;
-};
-
-/// `optimizer.lr = rate` is an error.
-struct RateByAnotherName {
-  template <class X, IllFormed Why = WrittenOtherwise<Hint::write_settings_dot_rate_or_set_rate>>
-  Why operator=(const X&) const;  // see Why
-};
-
-}  // namespace detail
 
 /// `Update` holds the settings. It says how many blocks of state it keeps, `state_blocks()`, how many operations an
 /// element costs, `flops()`, what it does with a parameter of `float`, `double` or `bfloat16`, `apply`, throws if they
