@@ -471,8 +471,8 @@ TEST_CASE("adapters of a model with experts, of which nothing else is trained") 
     adamw.step(model);
     check_gradients(model, [&](Tape& other) { return loss_of(model, other); });
     for (const auto& parameter : detail::named_parameters_of(model)) {
-      CAPTURE(parameter.first);
-      CHECK((parameter.first.find("lora_") == std::string::npos) == parameter.second->layouts.frozen);
+      CAPTURE(parameter.name);
+      CHECK((parameter.name.find("lora_") == std::string::npos) == parameter.cell->layouts.frozen);
     }
     CHECK(save_adapters(model, scratch.path() / name / "adapters",
                         {.name_of = hugging_face_names(config), .base_model = given.string()}) >= 0);
