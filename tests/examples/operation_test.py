@@ -381,7 +381,7 @@ def context(folder):
             command = [word for word in command if word not in MODEL[:2]]
         said = run(command, 0, ["recorded" if steps > 1 else ""])
         lines = [json.loads(line) for line in log.read_text().splitlines()]
-        return [(line["loss"], line.get("held_out_loss")) for line in lines if "step" in line], said
+        return [(line["loss"], line.get("held_out_loss")) for line in lines if "loss" in line], said
 
     def same(found, expected, within=1e-5):
         assert len(found) == len(expected), (found, expected)

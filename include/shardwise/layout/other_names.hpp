@@ -58,7 +58,7 @@ struct SettingsOfOthers {
 /// `optimizer.lr = rate` is an error.
 struct RateByAnotherName {
   template <class X, IllFormed Why = WrittenOtherwise<Hint::write_settings_dot_rate_or_set_rate>>
-  Why operator=(const X&) const;  // see Why
+  Why operator=(const X&) const;  // NOLINT(misc-unconventional-assign-operator): see Why
 };
 
 }  // namespace shardwise::detail

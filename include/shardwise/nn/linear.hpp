@@ -22,8 +22,8 @@ namespace shardwise {
 
 /// The weight is [out…, in…], with `OutDims` and `InDims` dimensions. A style shards the first of either: the heads, if
 /// features are [heads, head_dim]. If `HasBias` is false, the layer has no b.
-template <class MeshType = void, ParallelStyle Style = NoParallel, class T = float, int OutDims = 1,
-          int InDims = 1, bool HasBias = true>
+template <class MeshType, ParallelStyle Style = NoParallel, class T = float, int OutDims = 1, int InDims = 1,
+          bool HasBias = true>
 class Linear : public Module<Linear<MeshType, Style, T, OutDims, InDims, HasBias>> {
   struct NoBias {
     constexpr NoBias(const MeshType&, const Shape<OutDims>&, Init) {}
@@ -142,7 +142,7 @@ class Linear<MeshType, First, Second, OutDims, InDims, HasBias> {
   Linear(const auto&...) = delete;  // combine several styles: Styles<First, Second>
 };
 
-/// `Linear<>`, a style instead of the mesh, or an element type that no tensor has.
+/// A style instead of the mesh, or an element type that no tensor has.
 template <class MeshType, ParallelStyle Style, class T, int OutDims, int InDims, bool HasBias>
   requires(!ParallelStyle<T> && (!Communicable<T> || !requires { typename MeshType::AxesOf; }))
 class Linear<MeshType, Style, T, OutDims, InDims, HasBias> {
