@@ -85,7 +85,7 @@ std::string choices_of(const CLI::Option& option) {
   return begin == type.npos ? "" : type.substr(begin, type.rfind('}') + 1 - begin);
 }
 
-/// The placeholder of an option's value: "N", "X", "PATH", "{a,b}".
+/// The value of an option as --help shows it: "N", "X", "PATH", "{a,b}".
 std::string value_of(const CLI::Option& option) {
   if (is_flag(option)) return "";
   const std::string type = option.get_type_name();

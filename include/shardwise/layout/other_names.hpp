@@ -48,7 +48,7 @@ struct OtherModuleNames {
 };
 #undef SHARDWISE_OTHER_NAME
 
-/// Settings by the names of other libraries. With only names of an optimizer's `Update`, the overload for that is better.
+/// Settings of optimizers by other libraries' names. With names that are all our own, another constructor is better.
 struct SettingsOfOthers {
   double lr, learning_rate, rate;
   std::array<double, 2> betas;
