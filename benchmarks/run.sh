@@ -21,7 +21,7 @@ shardwise_build benchmarks
 shardwise_mpi_environment 2
 binding=(--bind-to core)
 if (($(shardwise_cores) < 2)); then binding=(--bind-to none); fi
-for program in overhead masked_attention experts redistribute collectives checkpoint; do
+for program in overhead masked_attention experts block_product redistribute collectives checkpoint; do
   echo
   mpirun -n 2 "${binding[@]}" "$shardwise_build/benchmarks/$program"
 done
