@@ -68,7 +68,7 @@ const GroupPair* quantise_rows(Index rows, Index groups, const float* x, Index l
 }
 
 /// The total of sixteen sums.
-[[gnu::always_inline]] inline float total(float* sums) {
+[[gnu::always_inline]] inline float total_of_sums(float* sums) {
   for (Index half = 8; half > 0; half /= 2) {
     for (Index l = 0; l < half; ++l) sums[l] += sums[l + half];
   }
@@ -92,20 +92,29 @@ float product_portable(Index groups, const GroupPair* x, const Block* w) {
       to[l] = std::fma(scale, static_cast<float>(four[0] + four[1] + four[2] + four[3]), to[l]);
     }
   }
-  return total(sums);
+  return total_of_sums(sums);
 }
 
 #if defined(__x86_64__)
 #define SHARDWISE_AVX2 gnu::target("avx2,fma,f16c")
 #define SHARDWISE_AVX512 gnu::target("avx2,fma,f16c,avx512f,avx512bw,avx512vl,avx512vnni")
 
+/// The total of sixteen sums, in the same order.
+[[SHARDWISE_AVX2, gnu::always_inline]] inline float total_of_sums(__m256 first, __m256 second) {
+  const __m256 eight = _mm256_add_ps(first, second);
+  const __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1)),
+               two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+  return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
+}
+
 /// The eight sums of a group. maddubs adds two products in 16 bits: at most 2 · 128 · 127.
-[[SHARDWISE_AVX2, gnu::always_inline]] inline __m256i dot(const Block8& w, __m256i x, __m256i) {
+[[SHARDWISE_AVX2, gnu::always_inline]] inline __m256i group_products(const Block8& w, __m256i x, __m256i) {
   const __m256i left = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(w.values));
   const __m256i twos = _mm256_maddubs_epi16(_mm256_abs_epi8(left), _mm256_sign_epi8(x, left));
   return _mm256_madd_epi16(twos, _mm256_set1_epi16(1));
 }
-[[SHARDWISE_AVX2, gnu::always_inline]] inline __m256i dot(const Block4& w, __m256i x, __m256i corrections) {
+[[SHARDWISE_AVX2, gnu::always_inline]] inline __m256i group_products(const Block4& w, __m256i x,
+                                                                     __m256i corrections) {
   const __m128i pairs = _mm_loadu_si128(reinterpret_cast<const __m128i*>(w.pairs));
   const __m256i left = _mm256_set_m128i(_mm_srli_epi16(pairs, 4), pairs);
   const __m256i twos = _mm256_maddubs_epi16(_mm256_and_si256(left, _mm256_set1_epi8(15)), x);
@@ -116,7 +125,7 @@ template <WeightBlock Block>
 [[SHARDWISE_AVX2]] float product_avx2(Index groups, const GroupPair* x, const Block* w) {
   __m256 sums[2] = {};
   for (Index g = 0; g < groups; g += 2) {
-    __builtin_prefetch(w + g + 4096 / sizeof(Block));
+    __builtin_prefetch(w + g + 8192 / sizeof(Block));
 #pragma GCC unroll 2
     for (Index odd = 0; odd < 2; ++odd) {
       if (g + odd == groups) break;
@@ -125,87 +134,95 @@ template <WeightBlock Block>
       const auto* corrections = reinterpret_cast<const __m256i*>(pair.corrections) + odd;
       const __m256 scale = _mm256_cvtph_ps(_mm_set1_epi16(std::bit_cast<std::int16_t>(w[g + odd].scale)));
       const __m256 both = _mm256_mul_ps(scale, _mm256_load_ps(pair.scales + 8 * odd));
-      sums[odd] =
-          _mm256_fmadd_ps(both, _mm256_cvtepi32_ps(dot(w[g + odd], *values, *corrections)), sums[odd]);
+      sums[odd] = _mm256_fmadd_ps(both, _mm256_cvtepi32_ps(group_products(w[g + odd], *values, *corrections)),
+                                  sums[odd]);
     }
   }
-  alignas(32) float all[16];
-  _mm256_store_ps(all, sums[0]);
-  _mm256_store_ps(all + 8, sums[1]);
-  return total(all);
+  return total_of_sums(sums[0], sums[1]);
 }
 
-/// Two successive blocks plus the zero point, as unsigned bytes. (g++ 12 warns of intrinsics without a mask.)
-[[SHARDWISE_AVX512, gnu::always_inline]] inline __m512i bytes_of_two(const Block8* w) {
-  const __m512i first = _mm512_castsi256_si512(_mm256_loadu_epi8(w[0].values));
-  const __m512i both = _mm512_mask_broadcast_i64x4(first, 0xf0, _mm256_loadu_epi8(w[1].values));
-  return _mm512_xor_si512(both, _mm512_set1_epi8(-128));
-}
-[[SHARDWISE_AVX512, gnu::always_inline]] inline __m512i bytes_of_two(const Block4* w) {
-  const __m512i first = _mm512_castsi256_si512(_mm256_broadcastsi128_si256(_mm_loadu_epi8(w[0].pairs)));
-  const __m512i both = _mm512_mask_broadcast_i32x4(first, 0xff00, _mm_loadu_epi8(w[1].pairs));
-  const __m512i shifts = _mm512_setr_epi64(0, 0, 4, 4, 0, 0, 4, 4);
-  return _mm512_and_si512(_mm512_maskz_srlv_epi64(0xff, both, shifts), _mm512_set1_epi8(15));
-}
-
-/// The scale of the first block eight times, then that of the second, from what they have of 64 bytes.
-template <WeightBlock Block>
-[[SHARDWISE_AVX512, gnu::always_inline]] inline __m512 scales_of_two(const Block* w) {
-  const __m128i first = _mm_setzero_si128(), second = _mm_set1_epi16(sizeof(Block) / 2);
-  const __m512i words = _mm512_castsi256_si512(_mm256_set_m128i(second, first));
-  constexpr __mmask32 there = sizeof(Block) < 32 ? (1u << sizeof(Block)) - 1 : ~0u;
-  const __m512i both = _mm512_maskz_loadu_epi16(there, w);
-  const __m512i scales = _mm512_maskz_permutexvar_epi16(~0u, words, both);
+/// Two successive blocks as unsigned bytes, plus the zero point; and the first scale eight times, then the second.
+/// Blocks are sequences of 16 bits. (g++ 12 warns of intrinsics without a mask.)
+struct TwoBlocks {
+  __m512i bytes;
+  __m512 scales;
+};
+[[SHARDWISE_AVX512, gnu::always_inline]] inline __m512 scales_of(__m512i words, __m512i places) {
+  const __m512i scales = _mm512_maskz_permutexvar_epi16(~0u, places, words);
   return _mm512_maskz_cvtph_ps(0xffff, _mm512_maskz_extracti64x4_epi64(0xf, scales, 0));
 }
+[[SHARDWISE_AVX512, gnu::always_inline]] inline TwoBlocks two_blocks(const Block8* w) {
+  const __m512i first = _mm512_castsi256_si512(_mm256_loadu_epi8(w[0].values));
+  const __m512i both = _mm512_mask_broadcast_i64x4(first, 0xf0, _mm256_loadu_epi8(w[1].values));
+  const __m512i places = _mm512_castsi256_si512(_mm256_set_m128i(_mm_set1_epi16(17), _mm_setzero_si128()));
+  return {_mm512_xor_si512(both, _mm512_set1_epi8(-128)), scales_of(_mm512_loadu_epi8(w), places)};
+}
+[[SHARDWISE_AVX512, gnu::always_inline]] inline TwoBlocks two_blocks(const Block4* w) {
+  const __m512i words = _mm512_maskz_loadu_epi16((1u << 18) - 1, w);
+  const __m512i places = _mm512_set_epi16(17, 16, 15, 14, 13, 12, 11, 10, 17, 16, 15, 14, 13, 12, 11, 10,  //
+                                          8, 7, 6, 5, 4, 3, 2, 1, 8, 7, 6, 5, 4, 3, 2, 1);
+  const __m512i pairs = _mm512_maskz_permutexvar_epi16(~0u, places, words);
+  const __m512i shifts = _mm512_setr_epi64(0, 0, 4, 4, 0, 0, 4, 4);
+  const __m512i scales = _mm512_castsi256_si512(_mm256_set_m128i(_mm_set1_epi16(9), _mm_setzero_si128()));
+  return {_mm512_and_si512(_mm512_maskz_srlv_epi64(0xff, pairs, shifts), _mm512_set1_epi8(15)),
+          scales_of(words, scales)};
+}
 
-/// Adds a pair of groups of R rows of x, and two rows of w.
-template <int R, WeightBlock Block>
-[[SHARDWISE_AVX512, gnu::always_inline]] inline void add_pair(__m512 (&sums)[R][2], const GroupPair* x,
+[[SHARDWISE_AVX512, gnu::always_inline]] inline float total_of_sums(__m512 sums) {
+  const __m512d halves = _mm512_castps_pd(sums);
+  return total_of_sums(_mm256_castpd_ps(_mm512_maskz_extractf64x4_pd(0xf, halves, 0)),
+                       _mm256_castpd_ps(_mm512_maskz_extractf64x4_pd(0xf, halves, 1)));
+}
+
+/// Adds a pair of groups of R rows of x, and C rows of w.
+template <int R, int C, WeightBlock Block>
+[[SHARDWISE_AVX512, gnu::always_inline]] inline void add_pair(__m512 (&sums)[R][C], const GroupPair* x,
                                                               Index ldx, const Block* w, Index ldw) {
-#pragma GCC unroll 2
-  for (int o = 0; o < 2; ++o) {
-    const __m512i left = bytes_of_two(w + o * ldw);
-    const __m512 scale = scales_of_two(w + o * ldw);
+  __m512i values[R], corrections[R];
+  __m512 scales[R];
+#pragma GCC unroll 4
+  for (int r = 0; r < R; ++r) {
+    values[r] = _mm512_load_si512(x[r * ldx].values);
+    corrections[r] = _mm512_load_si512(x[r * ldx].corrections);
+    scales[r] = _mm512_load_ps(x[r * ldx].scales);
+  }
+#pragma GCC unroll 4
+  for (int c = 0; c < C; ++c) {
+    const TwoBlocks left = two_blocks(w + c * ldw);
 #pragma GCC unroll 4
     for (int r = 0; r < R; ++r) {
-      const GroupPair& pair = x[r * ldx];
-      const __m512i values = _mm512_load_si512(pair.values),
-                    dot = _mm512_dpbusd_epi32(_mm512_load_si512(pair.corrections), left, values);
-      const __m512 both = _mm512_mul_ps(scale, _mm512_load_ps(pair.scales));
-      sums[r][o] = _mm512_fmadd_ps(both, _mm512_maskz_cvtepi32_ps(0xffff, dot), sums[r][o]);
+      const __m512i dot = _mm512_dpbusd_epi32(corrections[r], left.bytes, values[r]);
+      sums[r][c] = _mm512_fmadd_ps(_mm512_mul_ps(left.scales, scales[r]),
+                                   _mm512_maskz_cvtepi32_ps(0xffff, dot), sums[r][c]);
     }
   }
 }
 
-/// y: [rows, 2] of w: [2, groups], R rows at a time. If `other` is 0 instead of 1, it computes the first column twice.
-template <int R, WeightBlock Block>
+/// y: [rows, C] of w: [C, groups], R rows at a time.
+template <int R, int C, WeightBlock Block>
 [[SHARDWISE_AVX512]] void columns_avx512(Index rows, Index groups, const GroupPair* x, const Block* w,
-                                         Index ldw, float* y, Index ldy, Index other) {
-  const Index ldx = (groups + 1) / 2, second = other * ldw,
-              ahead = std::min<Index>(2 * ldw, 8192 / sizeof(Block));
+                                         Index ldw, float* y, Index ldy) {
+  const Index ldx = (groups + 1) / 2;
+  constexpr Index ahead = 8192 / sizeof(Block);
   for (; rows >= R; rows -= R, x += R * ldx, y += R * ldy) {
-    __m512 sums[R][2] = {};
+    __m512 sums[R][C] = {};
     for (Index pair = 0; pair < groups / 2; ++pair) {
-      __builtin_prefetch(w + 2 * pair + ahead);
-      __builtin_prefetch(w + second + 2 * pair + ahead);
-      add_pair(sums, x + pair, ldx, w + 2 * pair, second);
+#pragma GCC unroll 4
+      for (int c = 0; c < C; ++c) __builtin_prefetch(w + c * ldw + 2 * pair + ahead);
+      add_pair(sums, x + pair, ldx, w + 2 * pair, ldw);
     }
     if (groups % 2 != 0) {
-      const Block last[4] = {w[groups - 1], {}, w[second + groups - 1], {}};
-      add_pair(sums, x + groups / 2, ldx, last, 2);
+      Block last[C][2] = {};
+      for (int c = 0; c < C; ++c) last[c][0] = w[c * ldw + groups - 1];
+      add_pair(sums, x + groups / 2, ldx, last[0], 2);
     }
 #pragma GCC unroll 4
     for (int r = 0; r < R; ++r) {
-#pragma GCC unroll 2
-      for (int o = 0; o < 2; ++o) {
-        alignas(64) float all[16];
-        _mm512_store_ps(all, sums[r][o]);
-        y[r * ldy + o * other] = total(all);
-      }
+#pragma GCC unroll 4
+      for (int c = 0; c < C; ++c) y[r * ldy + c] = total_of_sums(sums[r][c]);
     }
   }
-  if constexpr (R > 1) columns_avx512<R / 2>(rows, groups, x, w, ldw, y, ldy, other);
+  if constexpr (R > 1) columns_avx512<R / 2, C>(rows, groups, x, w, ldw, y, ldy);
 }
 #undef SHARDWISE_AVX2
 #undef SHARDWISE_AVX512
@@ -226,9 +243,10 @@ void block_product(Index rows, Index out, Index groups, const float* x, Index ld
   auto product = detail::product_portable<Block>;
 #if defined(__x86_64__)
   if (set == Instructions::avx512_vnni) {
-    for (Index o = 0; o < out; o += 2) {
-      detail::columns_avx512<4>(rows, groups, pairs, w + o * ldw, ldw, y + o, ldy, o + 1 < out);
-    }
+    Index o = 0;
+    for (; o + 4 <= out; o += 4)
+      detail::columns_avx512<4, 4>(rows, groups, pairs, w + o * ldw, ldw, y + o, ldy);
+    for (; o < out; ++o) detail::columns_avx512<4, 1>(rows, groups, pairs, w + o * ldw, ldw, y + o, ldy);
     return;
   }
   if (set == Instructions::avx2) product = detail::product_avx2<Block>;
