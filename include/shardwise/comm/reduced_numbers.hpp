@@ -74,6 +74,8 @@ inline void add_bf16(Index count, const void* first, const void* terms, Index st
 }
 
 inline MPI_Datatype mpi_type(DataType type) {
+  if (type == DataType::q8) return mpi_bytes<34>();
+  if (type == DataType::q4) return mpi_bytes<18>();
   const MPI_Datatype in_their_order[] = {MPI_FLOAT,   MPI_DOUBLE,  MPI_UINT16_T,
                                          MPI_INT32_T, MPI_INT64_T, MPI_UINT8_T};
   return in_their_order[static_cast<std::size_t>(type)];
@@ -95,7 +97,7 @@ inline const OwnReduction& number_reduction(DataType type, ReduceOp op) {
 }
 
 inline MPI_Op mpi_op(DataType type, ReduceOp op) {
-  const bool integers = type != DataType::f32 && type != DataType::f64 && type != DataType::bf16;
+  const bool integers = !is_floating(type);
   const bool as_mpi_does = op == ReduceOp::sum ? type != DataType::bf16 && type != DataType::u8 : integers;
   if (!as_mpi_does) return number_reduction(type, op).in_mpi().op;
   return op == ReduceOp::sum ? MPI_SUM : op == ReduceOp::max ? MPI_MAX : MPI_MIN;

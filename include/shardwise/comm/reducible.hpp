@@ -27,19 +27,28 @@
 
 namespace shardwise {
 
-/// The element types that collectives can move. `bf16` is the upper half of a `float`.
-enum class DataType : std::uint8_t { f32, f64, bf16, i32, i64, u8 };
+/// The element types that collectives can move. `bf16` is the upper half of a `float`; `q8` and `q4` are blocks of 32
+/// numbers in 34 and 18 bytes (kernel/weight_blocks.hpp), which are moved but not reduced.
+enum class DataType : std::uint8_t { f32, f64, bf16, i32, i64, u8, q8, q4 };
 
 /// Bytes of an element.
 constexpr Index size_of(DataType type) {
-  constexpr Index in_their_order[] = {4, 8, 2, 4, 8, 1};
+  constexpr Index in_their_order[] = {4, 8, 2, 4, 8, 1, 34, 18};
   return in_their_order[static_cast<int>(type)];
 }
 
+/// Numbers in an element.
+constexpr Index numbers_in(DataType type) { return type == DataType::q8 || type == DataType::q4 ? 32 : 1; }
+
 /// For example "bf16".
 constexpr const char* name_of(DataType type) {
-  constexpr const char* in_their_order[] = {"f32", "f64", "bf16", "i32", "i64", "u8"};
+  constexpr const char* in_their_order[] = {"f32", "f64", "bf16", "i32", "i64", "u8", "q8", "q4"};
   return in_their_order[static_cast<int>(type)];
+}
+
+/// Whether elements are floating-point numbers, which operations compute with.
+constexpr bool is_floating(DataType type) {
+  return type == DataType::f32 || type == DataType::f64 || type == DataType::bf16;
 }
 
 /// "sum", "max" or "min".
@@ -113,14 +122,24 @@ inline std::string text_of(const Elements& elements) {
   return elements.own ? text({"structs of ", elements.width, " bytes"}) : name_of(elements.type);
 }
 
-/// MPI's handles for an `M` and for its `combine`, created on first use. Never freed: they are small, and MPI may
-/// be finalised before static objects are destroyed.
+/// MPI's handle for elements of `Bytes` bytes, created on first use. Never freed: it is small, and MPI may be finalised
+/// before static objects are destroyed.
+template <int Bytes>
+MPI_Datatype mpi_bytes() {
+  static const MPI_Datatype type = [] {
+    MPI_Datatype made = MPI_DATATYPE_NULL;
+    check_mpi(MPI_Type_contiguous(Bytes, MPI_BYTE, &made), "MPI_Type_contiguous");
+    check_mpi(MPI_Type_commit(&made), "MPI_Type_commit");
+    return made;
+  }();
+  return type;
+}
+
+/// MPI's handles for an `M` and for its `combine`. Never freed either.
 template <Reducible M>
 MpiWords words_of() {
   static const MpiWords words = [] {
-    MpiWords made{MPI_DATATYPE_NULL, MPI_OP_NULL};
-    check_mpi(MPI_Type_contiguous(static_cast<int>(sizeof(M)), MPI_BYTE, &made.type), "MPI_Type_contiguous");
-    check_mpi(MPI_Type_commit(&made.type), "MPI_Type_commit");
+    MpiWords made{mpi_bytes<static_cast<int>(sizeof(M))>(), MPI_OP_NULL};
     const auto combine = [](void* values, void* combined, int* count, MPI_Datatype*) {
       M::combine(Index{*count}, static_cast<const M*>(values), static_cast<M*>(combined));
     };

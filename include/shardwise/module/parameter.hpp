@@ -43,7 +43,8 @@ struct TypedParameterCell final : ParameterState {
 template <TensorType X, PackedSharding How = 0>
 class Parameter {
  public:
-  static_assert(X::is_float, "a parameter is of floating-point numbers: it has a gradient");
+  static_assert(X::is_float || unpacked(How).frozen,
+                "a parameter is of floating-point numbers: it has a gradient");
   static_assert(!has_partial(X::layout), "a parameter cannot be a pending sum: make it Reduced or Replicate");
 
   using TensorOf = X;

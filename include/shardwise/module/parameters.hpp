@@ -229,7 +229,7 @@ template <class M>
 constexpr void set_communication(M& module, DataType forward, DataType backward) {
   const detail::Communication types{true, forward, backward};
   for (const DataType type : {forward, backward}) {
-    if (!detail::can_convert(type))
+    if (!is_floating(type))
       throw std::invalid_argument("set_communication: parameters cannot be communicated as integers");
   }
   for (detail::ParameterState* cell : detail::parameters_of(module))

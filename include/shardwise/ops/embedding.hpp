@@ -32,6 +32,13 @@ struct EmbeddingOp {
   template <class T, class Id, int Rank>
   [[gnu::noinline]] static void forward(View<T, Rank + 1> y, void*, View<const Id, Rank> tokens,
                                         View<const T, 2> table) {
+    check(tokens, table);
+    kernel::embedding(tokens.elements(), tokens.data, table.begin[0], table.size[0], table.size[1],
+                      table.data, y.data);
+  }
+  /// Throws `std::out_of_range` for an id outside the vocabulary.
+  template <class T, class Id, int Rank>
+  static void check(const View<const Id, Rank>& tokens, const View<const T, 2>& table) {
     const Index count = tokens.elements(), vocabulary = table.shape[0];
     const Index wrong = kernel::check_ids(count, tokens.data, vocabulary);
     if (wrong >= 0) {
@@ -40,7 +47,6 @@ struct EmbeddingOp {
            detail::position(tokens.size, wrong, tokens.begin), " is outside the vocabulary of ", vocabulary,
            ", of which this rank holds ", table.begin[0], " to ", table.begin[0] + table.size[0]});
     }
-    kernel::embedding(count, tokens.data, table.begin[0], table.size[0], table.size[1], table.data, y.data);
   }
 
   template <class T, class Id, int Rank>
@@ -91,16 +97,20 @@ SHARDWISE_COMPILE_MEMBER(bool EmbeddingOp::leave(const MeshView&, const View<con
 
 /// tokens: integers, [t…]; table: [vocabulary, dim]; the result is [t…, dim]. Throws `std::out_of_range`, on
 /// the rank that holds it, for an id outside [0, vocabulary).
-template <Operand Tokens, Operand Table, WellFormed Result = result_of<EmbeddingOp, Tokens, Table>>
+template <Operand Tokens, Operand Table, class Op = detail::op_for<EmbeddingOp, Table>,
+          WellFormed Result = result_of<Op, Tokens, Table>>
 constexpr auto embedding(const Tokens& tokens, const Table& table) {
   if constexpr (AbstractOperand<Result>) {
     return Result();
+  } else if constexpr (!std::is_same_v<Op, EmbeddingOp>) {
+    return apply(Op(), tokens, table);
   } else {
     const EmbeddingOp op{tensor_of<Tokens>::layout, tensor_of<Table>::layout, cotangent(Result::layout)};
     return apply(op, tokens, table);
   }
 }
-template <class Tokens, class Table, IllFormed Why = result_of<EmbeddingOp, Tokens, Table>>
+template <class Tokens, class Table,
+          IllFormed Why = result_of<detail::op_for<EmbeddingOp, Table>, Tokens, Table>>
 Why embedding(const Tokens&, const Table&);  // see Why
 
 }  // namespace shardwise

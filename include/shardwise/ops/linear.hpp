@@ -68,11 +68,13 @@ struct LinearBiasOp {
 };
 
 /// x: [r…, in…], w: [out…, in…] with `Contracted` dimensions `in…`; the result is [r…, out…].
-template <int Contracted = 1, Operand X, Operand W, WellFormed Result = result_of<LinearOp<Contracted>, X, W>>
+template <int Contracted = 1, Operand X, Operand W,
+          WellFormed Result = result_of<detail::op_for<LinearOp<Contracted>, W>, X, W>>
 constexpr auto linear(const X& x, const W& w) {
-  return apply(LinearOp<Contracted>{}, x, w);
+  return apply(detail::op_for<LinearOp<Contracted>, W>{}, x, w);
 }
-template <int Contracted = 1, class X, class W, IllFormed Why = result_of<LinearOp<Contracted>, X, W>>
+template <int Contracted = 1, class X, class W,
+          IllFormed Why = result_of<detail::op_for<LinearOp<Contracted>, W>, X, W>>
 Why linear(const X&, const W&);  // see Why: LayoutError<Reason, On<>, Expected<>, Got<>, Cure<>>
 
 /// The same plus b: [out…] in every row.

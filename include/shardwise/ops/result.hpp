@@ -84,6 +84,18 @@ struct ElementOf : TypeIs<typename Lead::Element> {};
 template <HasElement Op, TensorType Lead>
 struct ElementOf<Op, Lead> : TypeIs<typename Op::Element> {};
 
+/// `Op`, or the operation in its place for a weight with these elements: see ops/quantized.hpp.
+template <class Op, class Element>
+struct OpOfElements : TypeIs<Op> {};
+template <class Op, class Weight>
+struct OpFor : TypeIs<Op> {};
+template <class Op, class Weight>
+  requires TensorType<tensor_of<Weight>>
+struct OpFor<Op, Weight> : OpOfElements<Op, typename tensor_of<Weight>::Element> {
+};
+template <class Op, class Weight>
+using op_for = typename OpFor<Op, Weight>::type;
+
 /// `Parameters`: the set of operands that are parameters. Operands may be errors themselves.
 template <class Op, bool Tracked, unsigned Parameters, class... X>
 struct Result : FirstError<X...> {};
@@ -107,7 +119,8 @@ struct Result<Op, Tracked, Parameters, X...> {
     }
     for (int i = 0; i < P::operands; ++i) {
       if (!P::signature.differentiable[i] && !all_of_one_type) continue;
-      if (!Lead::is_float && !takes_integers) return Reason::operation_needs_floating_point_numbers;
+      if (!Lead::is_float && !(takes_integers && std::is_integral_v<typename Lead::Element>))
+        return Reason::operation_needs_floating_point_numbers;
       if (!same[i]) return Reason::operands_have_different_element_types;
     }
     return Reason::none;

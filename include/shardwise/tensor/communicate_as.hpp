@@ -28,11 +28,8 @@ struct Communication {
   friend constexpr bool operator==(const Communication&, const Communication&) = default;
 };
 
-constexpr bool can_convert(DataType type) {
-  return type == DataType::f32 || type == DataType::f64 || type == DataType::bf16;
-}
 template <class T>
-concept Convertible = Communicable<T> && can_convert(data_type_of<T>());
+concept Convertible = Communicable<T> && is_floating(data_type_of<T>());
 
 }  // namespace detail
 

@@ -135,6 +135,8 @@ SHARDWISE_INLINE void copy_part(Index element, const AnyBox& part, const void* s
   };
   if (element == 1) return copy(std::uint8_t{});
   if (element == 2) return copy(std::uint16_t{});
+  if (element == 18) return copy(std::array<std::uint16_t, 9>{});
+  if (element == 34) return copy(std::array<std::uint16_t, 17>{});
   return element == 4 ? copy(std::uint32_t{}) : copy(std::uint64_t{});
 }
 

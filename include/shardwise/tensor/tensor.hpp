@@ -134,7 +134,7 @@ class Tensor : public detail::OtherNames {
   using MeshOf = MeshType;
   static constexpr int rank = Rank;
   static constexpr Layout layout = layout_of<Placements...>;
-  static constexpr bool is_float = !std::is_integral_v<T>;
+  static constexpr bool is_float = is_floating(data_type_of<T>());
 
   constexpr Tensor() requires WellFormed<Problem>
   = default;
