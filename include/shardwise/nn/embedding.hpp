@@ -19,14 +19,15 @@ namespace shardwise {
 template <class MeshType, ParallelStyle Style = NoParallel, class T = float>
 class Embedding : public Module<Embedding<MeshType, Style, T>> {
  public:
-  using Table = tensor_with<T, 2, MeshType, packed(detail::weight_layout<Style, MeshType>(1, 0))>;
+  using Element = typename detail::WeightElement<Style, T>::type;
+  using Table = tensor_with<Element, 2, MeshType, packed(detail::weight_layout<Style, MeshType>(1, 0))>;
   using TableParameter = detail::StyledWeight<Style, Table, 1>;
   using Problem = detail::style_problem<MeshType, ModuleKind::embedding, Style>;
 
   /// A table [vocabulary, features], whose first values are normal numbers of deviation 1 unless `init` says otherwise.
   constexpr Embedding(const MeshType& mesh, Index vocabulary, Index features,
                       Init init = Init::normal(1)) requires WellFormed<Problem>
-      : table(mesh, {vocabulary, features}, init) {
+      : table(mesh, detail::weight_extents<Element>("Embedding", Shape<2>{vocabulary, features}), init) {
     if constexpr (looks_up_in_shards) table.cell()->on_demand = true;
   }
   template <IllFormed Why = Problem>
@@ -70,7 +71,7 @@ class Embedding : public Module<Embedding<MeshType, Style, T>> {
   }
   template <Operand Tokens>
   constexpr auto looked_up(const Tokens& tokens) const {
-    using Y = result_of<EmbeddingOp, Tokens, TableParameter>;
+    using Y = result_of<detail::op_for<EmbeddingOp, TableParameter>, Tokens, TableParameter>;
     if constexpr (!looks_up_in_shards || AbstractOperand<Tokens> || IllFormed<tensor_of<Y>>) {
       return embedding(tokens, table);
     } else {

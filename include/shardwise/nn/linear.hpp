@@ -33,14 +33,17 @@ class Linear : public Module<Linear<MeshType, Style, T, OutDims, InDims, HasBias
   };
 
  public:
-  using Weight =
-      tensor_with<T, OutDims + InDims, MeshType, packed(detail::weight_layout<Style, MeshType>(0, OutDims))>;
+  using Element = typename detail::WeightElement<Style, T>::type;
+  template <class E>
+  using WeightOf =
+      tensor_with<E, OutDims + InDims, MeshType, packed(detail::weight_layout<Style, MeshType>(0, OutDims))>;
+  using Weight = WeightOf<Element>;
   using Bias = tensor_with<T, OutDims, MeshType, packed(detail::bias_layout<Style, MeshType>())>;
   using WeightParameter = detail::StyledWeight<Style, Weight, OutDims>;
   using BiasParameter = detail::StyledBias<Style, Bias>;
   using Problem = detail::style_problem<MeshType, ModuleKind::linear, Style>;
   static constexpr bool is_adapted = !std::is_void_v<typename detail::LowRankIn<Style>::type>;
-  using AdapterOf = std::conditional_t<is_adapted, Adapter<Style, Weight, OutDims>, NoAdapter>;
+  using AdapterOf = std::conditional_t<is_adapted, Adapter<Style, WeightOf<T>, OutDims>, NoAdapter>;
 
   /// `in` and `out` are the extents of the features: numbers, or {heads, head_dim}. Parameters begin as
   /// PyTorch's do, or as `init` says.
@@ -49,7 +52,7 @@ class Linear : public Module<Linear<MeshType, Style, T, OutDims, InDims, HasBias
   /// The bias begins as `bias_init` says; without one, the layer has no b. `lora` is for a style with an adapter.
   constexpr Linear(const MeshType& mesh, const Shape<InDims>& in, const Shape<OutDims>& out, Init init,
                    std::optional<Init> bias_init, const LoraSize& lora = {}) requires WellFormed<Problem>
-      : weight(mesh, joined(out, in), init),
+      : weight(mesh, detail::weight_extents<Element>("Linear", joined(out, in)), init),
         bias(mesh, bias_init ? out : Shape<OutDims>{}, bias_init.value_or(init)),
         adapter(mesh, in, out, lora),
         has_bias_(HasBias&& bias_init) {}
@@ -115,14 +118,20 @@ class Linear : public Module<Linear<MeshType, Style, T, OutDims, InDims, HasBias
  private:
   template <Operand X>
   constexpr auto product(const X& in) const {
-    using Product = tensor_of<result_of<LinearOp<InDims>, X, WeightParameter>>;
+    using Product =
+        tensor_of<result_of<detail::op_for<LinearOp<InDims>, WeightParameter>, X, WeightParameter>>;
     if constexpr (HasBias && WellFormed<Product>) {
       // The bias gets the layout of the product, so a pending product gets it once.
       constexpr Layout layout = Layout::by_axis(MeshType::axes, [](int axis) {
         return Product::layout[axis].is_partial() ? partial_sum : Bias::layout[axis];
       });
       const auto with_bias = [&] {
-        return linear<InDims>(in, weight, redistribute_to<relaid<Bias, packed(layout)>>(alongside(bias, in)));
+        const auto b = redistribute_to<relaid<Bias, packed(layout)>>(alongside(bias, in));
+        if constexpr (std::is_same_v<Element, T>) {
+          return linear<InDims>(in, weight, b);
+        } else {
+          return add(linear<InDims>(in, weight), b);
+        }
       };
       if constexpr (std::is_same_v<decltype(with_bias()), decltype(linear<InDims>(in, weight))>) {
         if (!has_bias_) return linear<InDims>(in, weight);

@@ -182,6 +182,14 @@ struct Frozen {
   static constexpr bool suits(ModuleKind kind) { return detail::is_layer(kind); }
 };
 
+/// An additional style: the weight is stored in blocks of 32 numbers, `Block8` or `Block4`, and the layer is frozen. All
+/// else is as without it: layouts, communication, activations, biases. See nn/quantized.hpp.
+template <class Block>
+struct Quantized {
+  using StoresWeightAs = Block;
+  static constexpr bool suits(ModuleKind kind) { return detail::multiplies(kind); }
+};
+
 /// Several styles for different axes. Around a composite module they apply from the inside out. For a layer, the
 /// styles that communicate must use the same element types, because one collective may span several of their axes.
 template <class... Parts>
@@ -194,6 +202,8 @@ template <class Style>
 inline constexpr bool freezes = false;
 template <>
 inline constexpr bool freezes<Frozen> = true;
+template <class Block>
+inline constexpr bool freezes<Quantized<Block>> = true;
 template <class... Parts>
 inline constexpr bool freezes<Styles<Parts...>> = (freezes<Parts> || ...);
 }  // namespace detail

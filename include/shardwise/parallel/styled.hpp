@@ -115,6 +115,27 @@ template <class Style, PackedLayout L, class X>
 using redistributed_by = typename Communicated<typename RedistributedTo<tensor_of<X>, L>::type,
                                                typename CommunicationOf<Style>::type>::type;
 
+/// The element type of the weight of a module of this style: `T`, unless a part names another (see `Quantized`).
+template <class Style, class T>
+struct WeightElement : TypeIs<T> {};
+template <class Style, class T>
+  requires requires { typename Style::StoresWeightAs; }
+struct WeightElement<Style, T> : TypeIs<typename Style::StoresWeightAs> {};
+template <class First, class... Rest, class T>
+struct WeightElement<Styles<First, Rest...>, T>
+    : WeightElement<First, typename WeightElement<Styles<Rest...>, T>::type> {};
+/// The extents of such a weight, from those of its numbers.
+template <class Element, int Rank>
+constexpr Shape<Rank> weight_extents(const char* module, Shape<Rank> numbers) {
+  constexpr Index each = numbers_in(data_type_of<Element>());
+  Index& last = numbers[Rank - 1];
+  if (last % each != 0)
+    fail({module, ": the last of the extents ", numbers, " is not a multiple of the ", each,
+          " numbers of a block"});
+  last /= each;
+  return numbers;
+}
+
 /// A group of dimensions of a parameter: input or output features.
 struct Features {
   int first = 0, count = 1;

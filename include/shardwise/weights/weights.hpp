@@ -13,6 +13,7 @@
 
 #include <shardwise/base/bodies.hpp>
 #include <shardwise/io/mapped_file.hpp>
+#include <shardwise/kernel/weight_blocks.hpp>
 #include <shardwise/tensor/parts.hpp>
 #include <shardwise/weights/safetensors_header.hpp>
 
@@ -82,7 +83,8 @@ class Weights {
 
   /// Reads this rank's block of a tensor. The shapes in file and view may differ by merging adjacent dimensions:
   /// [heads, head_dim, in] is [heads * head_dim, in] in Hugging Face's files. Floating-point numbers are rounded to
-  /// nearest even; an integer that does not fit is an error, after which the block is in part written.
+  /// nearest even, or quantised if the view is of blocks; an integer that does not fit, and a number to be quantised that
+  /// is not finite, is an error, after which the block is in part written.
   template <Communicable T, int Rank>
   void read_block(std::string_view name, const View<T, Rank>& block) const {
     View<char, max_rank> bytes{
@@ -171,6 +173,30 @@ SHARDWISE_INLINE void Weights::open_all() {
   }
 }
 
+namespace detail {
+
+/// Converts or quantises numbers of a file to `count` elements in memory.
+inline void read_elements(StoredType from, const char* source, DataType type, char* target, Index count) {
+  if (numbers_in(type) == 1) return convert(from, source, stored_as(type), target, count);
+  constexpr Index most = 256;  // blocks at a time, whose numbers stay in the cache
+  const Index numbers = numbers_in(type);
+  std::vector<float> wide(static_cast<std::size_t>(std::min(most, count) * numbers));
+  for (Index begin = 0; begin < count; begin += most) {
+    const Index n = std::min(most, count - begin);
+    convert(from, source + begin * numbers * size_of(from), StoredType::f32, wide.data(), n * numbers);
+    const auto bad =
+        std::find_if(wide.begin(), wide.begin() + n * numbers, [](float x) { return !is_finite(x); });
+    if (bad != wide.begin() + n * numbers)
+      fail<std::runtime_error>({"a number is ", *bad, ", expected a finite one to quantise"});
+    const auto quantise = [&]<class Block>(Block) {
+      kernel::quantise(1, n, wide.data(), 0, reinterpret_cast<Block*>(target) + begin, 0);
+    };
+    type == DataType::q8 ? quantise(kernel::Block8()) : quantise(kernel::Block4());
+  }
+}
+
+}  // namespace detail
+
 SHARDWISE_INLINE void Weights::read_bytes(std::string_view name, const View<char, max_rank>& block, int rank,
                                           DataType type) const {
   const std::string why = problem(name, type, {block.shape.begin(), block.shape.begin() + rank});
@@ -178,7 +204,7 @@ SHARDWISE_INLINE void Weights::read_bytes(std::string_view name, const View<char
   const detail::MappedFile& memory = file_of(name).memory_;
   const detail::FileWork here("reads", file_of(name).path().native());
   const StoredTensor& stored = tensor(name);
-  const Index element = size_of(stored.type);
+  const Index numbers = numbers_in(type), element = numbers * size_of(stored.type);
   memory.check_size();
 
   // The system reads while we still ask: one request for pages that follow each other.
@@ -197,7 +223,7 @@ SHARDWISE_INLINE void Weights::read_bytes(std::string_view name, const View<char
   detail::for_each_run(block, [&](Index local, Index global, Index count) {
     const char* from = memory.data() + stored.offset + global * element;
     try {
-      detail::convert(stored.type, from, stored_as(type), block.data + local * size_of(type), count);
+      detail::read_elements(stored.type, from, type, block.data + local * size_of(type), count);
     } catch (const std::runtime_error& error) {
       detail::fail<std::runtime_error>({where(name), error.what()});
     }
@@ -210,14 +236,17 @@ SHARDWISE_INLINE std::string Weights::problem(std::string_view name, DataType ty
                                               std::span<const Index> shape) const {
   if (!contains(name)) return where(name) + "there is no such tensor";
   const StoredTensor& stored = tensor(name);
-  const StoredType wanted = stored_as(type);
+  const bool blocks = numbers_in(type) > 1;
+  const StoredType wanted = blocks ? StoredType::f32 : stored_as(type);
   if (!detail::convertible(stored.type, wanted)) {
     return detail::text({where(name), "expected a type that can be read as ", name_of(wanted), ", found ",
                          stored.type_name()});
   }
   // The elements lie in the same row-major order if adjacent dimensions are merged in one of the two.
-  if (!detail::merges_to(stored.shape, shape) && !detail::merges_to(shape, stored.shape)) {
-    return detail::text({where(name), "expected the shape ", shape, ", found ", stored.shape});
+  std::vector<Index> expected(shape.begin(), shape.end());
+  if (blocks) expected.back() *= numbers_in(type);
+  if (!detail::merges_to(stored.shape, expected) && !detail::merges_to(expected, stored.shape)) {
+    return detail::text({where(name), "expected the shape ", expected, ", found ", stored.shape});
   }
   return {};
 }

@@ -36,6 +36,8 @@ template <class Axes, class... Options>
 struct HeadNormStyle<RowwiseParallel<Axes, Options...>> : TypeIs<NoParallel> {};
 template <int Rank, int Alpha>
 struct HeadNormStyle<LowRank<Rank, Alpha>> : TypeIs<NoParallel> {};
+template <class Block>
+struct HeadNormStyle<Quantized<Block>> : TypeIs<NoParallel> {};
 template <class... Parts>
 struct HeadNormStyle<Styles<Parts...>> : TypeIs<Styles<typename HeadNormStyle<Parts>::type...>> {};
 
@@ -159,14 +161,19 @@ class LlamaAttention : public Module<LlamaAttention<MeshType, PlanType, T, NormS
 template <class MeshType, class PlanType, class T = float>
 class LlamaMlp : public Module<LlamaMlp<MeshType, PlanType, T>> {
  public:
+  /// The dimensions of hidden features: [n, 32] if `down` has blocks of 32, so that ranks share out whole blocks.
+  static constexpr Index block =
+      numbers_in(data_type_of<typename detail::WeightElement<style_of<PlanType, "down">, T>::type>());
+  static constexpr int hidden_dims = block > 1 ? 2 : 1;
   template <FixedString Name>
-  using Layer = Linear<MeshType, style_of<PlanType, Name>, T, 1, 1, false>;
+  using Layer = Linear<MeshType, style_of<PlanType, Name>, T, hidden_dims, 1, false>;
+  using Down = Linear<MeshType, style_of<PlanType, "down">, T, 1, hidden_dims, false>;
 
-  /// The extents are those of `config`.
+  /// The extents are those of `config`. Throws `std::invalid_argument` if blocks do not divide the hidden features.
   constexpr LlamaMlp(const MeshType& mesh, const LlamaConfig& config)
-      : gate(mesh, {config.features}, {config.hidden}, Init::normal(config.deviation), {}, config.lora),
-        up(mesh, {config.features}, {config.hidden}, Init::normal(config.deviation), {}, config.lora),
-        down(mesh, {config.hidden}, {config.features}, Init::normal(config.deviation), {}, config.lora),
+      : gate(mesh, {config.features}, hidden_of(config), Init::normal(config.deviation), {}, config.lora),
+        up(mesh, {config.features}, hidden_of(config), Init::normal(config.deviation), {}, config.lora),
+        down(mesh, hidden_of(config), {config.features}, Init::normal(config.deviation), {}, config.lora),
         gelu_(config.gelu) {}
 
   /// x and the result: [r…, features].
@@ -183,9 +190,21 @@ class LlamaMlp : public Module<LlamaMlp<MeshType, PlanType, T>> {
 
   Layer<"gate"> gate;
   Layer<"up"> up;
-  Layer<"down"> down;
+  Down down;
 
  private:
+  static constexpr Shape<hidden_dims> hidden_of(const LlamaConfig& config) {
+    if constexpr (hidden_dims == 1) {
+      return {config.hidden};
+    } else {
+      if (config.hidden % block != 0) {
+        detail::fail({"Llama: ", config.hidden, " hidden features are not a multiple of the ", block,
+                      " numbers of a block"});
+      }
+      return {config.hidden / block, block};
+    }
+  }
+
   bool gelu_;
 };
 

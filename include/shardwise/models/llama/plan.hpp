@@ -53,24 +53,28 @@ template <MeshAxis First, MeshAxis... Rest, class... As>
 struct KeyValueStyle<AxisList<First, Rest...>, As...>
     : TypeIs<Styles<ColwiseParallel<First, As...>, CopyParallel<AxisList<Rest...>, As...>>> {};
 
-/// Whether a name matches linear layers in `layers.*`.
-constexpr bool names_projections(std::string_view entry) {
+/// Whether a name matches a module for which `chosen(module)`.
+constexpr bool names_any(std::string_view entry, auto chosen) {
   return std::any_of(llama_modules.begin(), llama_modules.end(), [=](const ModuleName& module) {
-    const bool projects = module.kind == ModuleKind::linear && module.name != "head";
-    return projects && names_module(entry, module.name);
+    return chosen(module) && names_module(entry, module.name);
   });
 }
-template <class PlanType, int Rank, int Alpha>
-struct AdaptedPlan;
-template <FixedString... Names, class... Given, int Rank, int Alpha>
-struct AdaptedPlan<Plan<Use<Names, Given>...>, Rank, Alpha> {
-  template <FixedString Name, class Style>
-  using Adapted = std::conditional_t<names_projections(Name.view()), Lora<Style, Rank, Alpha>, Style>;
-  using type = PlanWith<Plan<Use<Names, Adapted<Names, Given>>...>, Frozen>;
+/// A plan in which the modules that `Chosen` selects also have the style `Extra`.
+template <class PlanType, class Extra, auto Chosen>
+struct ExtendedPlan;
+template <FixedString... Names, class... Given, class Extra, auto Chosen>
+struct ExtendedPlan<Plan<Use<Names, Given>...>, Extra, Chosen>
+    : TypeIs<Plan<Use<Names, std::conditional_t<names_any(Names.view(), Chosen),
+                                                typename StyleAnd<Given, Extra>::type, Given>>...>> {};
+template <class PlanType, class Other, class Extra, auto Chosen>
+struct ExtendedPlan<PlanWith<PlanType, Other>, Extra, Chosen>
+    : TypeIs<PlanWith<typename ExtendedPlan<PlanType, Extra, Chosen>::type, Other>> {};
+
+/// The linear layers in `layers.*`; and with the tables besides.
+inline constexpr auto projects = [](const ModuleName& module) {
+  return module.kind == ModuleKind::linear && module.name != "head";
 };
-template <class PlanType, class Extra, int Rank, int Alpha>
-struct AdaptedPlan<PlanWith<PlanType, Extra>, Rank, Alpha>
-    : TypeIs<PlanWith<typename AdaptedPlan<PlanType, Rank, Alpha>::type, Extra>> {};
+inline constexpr auto is_multiplied = [](const ModuleName& module) { return multiplies(module.kind); };
 
 }  // namespace detail
 
@@ -109,7 +113,14 @@ using LlamaSequenceParallel =
 /// A plan such as the two above, with an adapter for each of the seven linear layers of a layer; everything else is
 /// frozen.
 template <class PlanType, int Rank, int Alpha = Rank>
-using LlamaAdapted = typename detail::AdaptedPlan<PlanType, Rank, Alpha>::type;
+using LlamaAdapted =
+    PlanWith<typename detail::ExtendedPlan<PlanType, LowRank<Rank, Alpha>, detail::projects>::type, Frozen>;
+
+/// A plan such as the two above, in which the table of tokens, the linear layers and the head are stored in blocks of 8
+/// or 4 bits and frozen: for generating text. For `Block`, include
+/// shardwise/nn/quantized.hpp.
+template <class PlanType, class Block>
+using LlamaQuantized = typename detail::ExtendedPlan<PlanType, Quantized<Block>, detail::is_multiplied>::type;
 
 /// A plan such as the first two above, for a model whose layers have experts (see nn/mixture_of_experts.hpp). They are
 /// split over `Axes`, which may include data axes: a rank there has other samples, and other experts. Per

@@ -1,0 +1,52 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Layers whose style has a `Quantized<Block8>` or `Quantized<Block4>`.
+///
+/// ```
+/// Linear<Mesh<tp>, Styles<ColwiseParallel<tp>, Quantized<Block8>>> up(mesh, 1024, 4096);   // weight [4096, 32]
+/// using MyPlan = LlamaQuantized<LlamaTensorParallel<>, Block4>;
+/// ```
+/// The last dimension of input features is a multiple of 32, and not sharded. So a `RowwiseParallel` layer has them in
+/// two dimensions, [n, 32], as `LlamaMlp` does, or [heads, head_dim].
+
+#include <shardwise/kernel/random.hpp>
+#include <shardwise/module/parameter_state.hpp>
+#include <shardwise/nn/embedding.hpp>
+#include <shardwise/nn/linear.hpp>
+#include <shardwise/ops/quantized.hpp>
+
+namespace shardwise::detail {
+
+/// Draws the numbers that the whole tensor of numbers would have, and quantises them. Frozen parameters need no
+/// arithmetic.
+template <WeightBlock Block>
+inline constexpr ElementFunctions element_functions<Block>{
+    .sum = nullptr,
+    .scale = nullptr,
+    .sum_of_squares = nullptr,
+    .largest_magnitude = nullptr,
+    .count_non_finite =
+        [](Index n, const void* x) {
+          kernel::NonFinite found;
+          for (const Block* block = static_cast<const Block*>(x); n > 0; --n, ++block) {
+            found.nans += !is_finite(static_cast<float>(block->scale));
+          }
+          return found;
+        },
+    .draw =
+        [](Index n, std::uint64_t seed, std::uint64_t first, const Init& init, void* x) {
+          float numbers[kernel::numbers_per_block];
+          auto* blocks = static_cast<Block*>(x);
+          for (Index i = 0; i < n; ++i) {
+            const std::uint64_t at =
+                (first + static_cast<std::uint64_t>(i)) * std::uint64_t{kernel::numbers_per_block};
+            element_functions<float>.draw(kernel::numbers_per_block, seed, at, init, numbers);
+            kernel::quantise(1, 1, numbers, kernel::numbers_per_block, blocks + i, 1);
+          }
+        },
+};
+
+}  // namespace shardwise::detail

@@ -1,0 +1,15 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+
+// expect: LayoutError<Reason::operation_needs_floating_point_numbers, Got<Block4, Block4>
+
+#include <shardwise/mesh/mesh.hpp>
+#include <shardwise/nn/quantized.hpp>
+
+using namespace shardwise;
+
+#ifdef SHOULD_FAIL
+auto twice(const Tensor<Block4, 2, Mesh<tp>, Replicate>& w) { return add(w, w); }
+#else
+auto twice(const Tensor<Eigen::bfloat16, 2, Mesh<tp>, Replicate>& w) { return add(w, w); }
+#endif

@@ -1,0 +1,225 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+
+/// @file
+/// Weights in blocks of 8 and 4 bits: products, tables and Llamas, on every mesh.
+
+#include <doctest/doctest.h>
+#include <shardwise/models/llama/files.hpp>
+#include <shardwise/nn/quantized.hpp>
+#include <shardwise/ops/operators.hpp>
+#include <shardwise/ops/reduction.hpp>
+#include <shardwise/train/loss_and_gradients.hpp>
+
+#include <cmath>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "llama_support.hpp"
+#include "scratch_folder.hpp"
+
+namespace shardwise::testing::quantized {
+namespace {
+
+/// The numbers of a block, or of a tensor of blocks that every rank has whole.
+template <class Block, int Rank, class MeshType, class... Placements>
+auto numbers_of(const Tensor<Block, Rank, MeshType, Placements...>& blocks) {
+  Shape<Rank> shape = blocks.shape();
+  shape[Rank - 1] *= 32;
+  Tensor<float, Rank, MeshType, Placements...> numbers(blocks.mesh(), shape);
+  const auto view = blocks.view();
+  const Index groups = view.columns();
+  kernel::dequantise(view.rows(), groups, view.data, groups, numbers.writable().data, groups * 32);
+  return numbers;
+}
+
+double largest(const Numbers& x) {
+  double most = 0;
+  for (const double number : x) most = std::max(most, std::abs(number));
+  return most;
+}
+/// Relative to the largest number of b.
+double difference(const Numbers& a, const Numbers& b) {
+  double most = 0;
+  REQUIRE(a.size() == b.size());
+  for (std::size_t i = 0; i < a.size(); ++i) most = std::max(most, std::abs(a[i] - b[i]));
+  return most / largest(b);
+}
+
+using OneAxis = Mesh<tp>;
+
+template <class Block, class Style, int Out, int In>
+using Layer = Linear<OneAxis, Styles<Style, Quantized<Block>>, float, Out, In>;
+
+TEST_CASE_TEMPLATE("a layer multiplies by the numbers of its blocks", Block, Block8, Block4) {
+  const OneAxis mesh(world(), {world().size()}), alone(self(), {1});
+  Layer<Block, ColwiseParallel<tp>, 1, 1> wide(mesh, {96}, {41}), wide_alone(alone, {96}, {41});
+  Layer<Block, RowwiseParallel<tp>, 1, 2> narrow(mesh, {5, 32}, {7}), narrow_alone(alone, {5, 32}, {7});
+  for (auto* layer : {&wide, &wide_alone}) initialize(*layer, 3);
+  for (auto* layer : {&narrow, &narrow_alone}) initialize(*layer, 4);
+  const auto x = randn<float, Replicate>(mesh, {2, 3, 96}, 5);
+  const auto z = randn<float, Replicate>(mesh, {2, 3, 5, 32}, 6);
+  const auto x_alone = randn<float, Replicate>(alone, {2, 3, 96}, 5);
+  const auto z_alone = randn<float, Replicate>(alone, {2, 3, 5, 32}, 6);
+
+  // Columns are independent, so that a layer has the same bits on any number of ranks; sums over ranks are rounded.
+  CHECK(whole(wide(x)) == whole(wide_alone(x_alone)));
+  CHECK(difference(whole(narrow(z)), whole(narrow_alone(z_alone))) < 2e-6);
+
+  const auto exact = [](const auto& layer, const auto& in, auto contracted) {
+    const auto numbers = redistribute<Replicate>(numbers_of(layer.weight.stored()));
+    return linear<contracted()>(in, numbers, redistribute<Replicate>(layer.bias.stored()));
+  };
+  CHECK(difference(whole(wide_alone(x_alone)),
+                   whole(exact(wide_alone, x_alone, std::integral_constant<int, 1>()))) <
+        0.01);  // x is rounded to 8 bits
+  CHECK(difference(whole(narrow_alone(z_alone)),
+                   whole(exact(narrow_alone, z_alone, std::integral_constant<int, 2>()))) < 0.01);
+}
+
+TEST_CASE_TEMPLATE("the gradient of the input is the product with the numbers", Block, Block8, Block4) {
+  const OneAxis mesh(world(), {world().size()});
+  Layer<Block, ColwiseParallel<tp>, 2, 1> up(mesh, {64}, {5, 32});
+  Layer<Block, RowwiseParallel<tp>, 1, 2> down(mesh, {5, 32}, {64});
+  initialize(up, 3);
+  initialize(down, 4);
+  Linear<OneAxis, ColwiseParallel<tp>, float, 2, 1> up_of_numbers(mesh, {64}, {5, 32});
+  Linear<OneAxis, RowwiseParallel<tp>, float, 1, 2> down_of_numbers(mesh, {5, 32}, {64});
+  initialize(up_of_numbers, 3);
+  initialize(down_of_numbers, 4);
+  up_of_numbers.weight.assign(numbers_of(up.weight.stored()));
+  down_of_numbers.weight.assign(numbers_of(down.weight.stored()));
+  const auto x = randn<float, Replicate>(mesh, {3, 64}, 5), dy = randn<float, Replicate>(mesh, {3, 64}, 6);
+  const auto gradient = [&](const auto& wide, const auto& narrow) {
+    Linear<OneAxis> first(mesh, 64, 64);
+    initialize(first, 2);
+    Tape tape;
+    backward_and_reduce(sum(narrow(wide(first(tape.constant(x)))) * tape.constant(dy)), first);
+    return whole(first.weight.finished_gradient());
+  };
+  CHECK(difference(gradient(up, down), gradient(up_of_numbers, down_of_numbers)) < 1e-5);
+}
+
+TEST_CASE("redistribution moves whole blocks") {
+  const OneAxis mesh(world(), {world().size()}), alone(self(), {1});
+  Layer<Block4, ColwiseParallel<tp>, 1, 1> layer(mesh, {64}, {41}), layer_alone(alone, {64}, {41});
+  initialize(layer, 3);
+  initialize(layer_alone, 3);
+  const auto gathered = redistribute<Replicate>(layer.weight.stored());
+  const auto bytes = [](const auto& x) {
+    return std::string(reinterpret_cast<const char*>(x.data()), static_cast<std::size_t>(x.view().bytes()));
+  };
+  CHECK(bytes(gathered) == bytes(layer_alone.weight.stored()));
+  CHECK(bytes(redistribute<Shard<1>>(layer.weight.stored())) == bytes(redistribute<Shard<1>>(gathered)));
+}
+
+constexpr LlamaConfig config{.vocabulary = 41,
+                             .features = 64,
+                             .layers = 2,
+                             .heads = 8,
+                             .kv_heads = 8,
+                             .head_dim = 32,
+                             .hidden = 7 * 32,
+                             .deviation = 0.2};
+
+template <class Block>
+using Quantized = Llama<LlamaMesh, LlamaQuantized<TensorPlan, Block>>;
+
+template <class Model>
+Numbers logits_of(const Model& model, const LlamaMesh& mesh) {
+  const std::vector<std::int32_t> ids{3, 1, 4, 1, 5, 9, 2, 6};
+  return whole(model(distribute<Replicate, Replicate, Replicate>(mesh, Shape<2>{2, 4}, ids)));
+}
+/// The tokens of largest logits after a prompt, drawn one by one.
+template <class Model>
+std::vector<Index> tokens_of(const Model& model, const LlamaMesh& mesh) {
+  std::vector<std::int32_t> ids{3, 1, 4};
+  const auto tensor = [&] {
+    return distribute<Replicate, Replicate, Replicate>(mesh, Shape<2>{1, std::ssize(ids)}, ids);
+  };
+  auto cache = model.make_cache(tensor(), 64);
+  std::vector<Index> tokens;
+  for (int i = 0; i < 24; ++i) {
+    const Numbers logits = whole(model.next(tensor(), cache));
+    tokens.push_back(std::max_element(logits.begin(), logits.end()) - logits.begin());
+    ids = {static_cast<std::int32_t>(tokens.back())};
+  }
+  return tokens;
+}
+
+template <class Block>
+void check_llama(const LlamaConfig& settings) {
+  const ScratchFolder folder;
+  const LlamaMesh alone = llama_alone();
+  Llama<LlamaMesh, TensorPlan> floats(alone, settings);
+  initialize(floats, 1);
+  if (world().rank() == 0) save_llama(floats, folder.path() / "model");
+  world().barrier();
+
+  Quantized<Block> reference(alone, settings);
+  load_llama(reference, folder.path() / "model");
+  const Numbers logits = logits_of(reference, alone);
+  const double loss = difference(logits, logits_of(floats, alone));
+  CHECK(loss < (std::is_same_v<Block, Block8> ? 0.03 : 0.5));
+  CHECK(loss > 1e-4);
+  const std::vector<Index> tokens = tokens_of(reference, alone);
+  for (const LlamaMesh& mesh : llama_meshes(settings)) {
+    INFO("dp ", mesh.size<dp>(), " tp ", mesh.size<tp>(), " kvr ", mesh.size<kvr>());
+    Quantized<Block> model(mesh, settings);
+    const Index bytes = load_llama(model, folder.path() / "model");
+    CHECK(bytes > 0);
+    CHECK(difference(logits_of(model, mesh), logits) < 0.02);
+    CHECK(tokens_of(model, mesh) == tokens);
+  }
+}
+
+TEST_CASE_TEMPLATE("a Llama reads its blocks, and writes the same tokens on every mesh", Block, Block8,
+                   Block4) {
+  check_llama<Block>(config);
+}
+TEST_CASE_TEMPLATE("a head that is the table of tokens", Block, Block8, Block4) {
+  LlamaConfig tied = config;
+  tied.tied = true;
+  tied.qkv_bias = true;
+  check_llama<Block>(tied);
+}
+
+TEST_CASE("errors name what does not fit blocks") {
+  const OneAxis mesh(world(), {world().size()});
+  using L = Layer<Block8, ColwiseParallel<tp>, 1, 1>;
+  CHECK_THROWS_WITH_AS(
+      L(mesh, {40}, {8}),
+      "Linear: the last of the extents [8 x 40] is not a multiple of the 32 numbers of a block",
+      std::invalid_argument);
+  L layer(mesh, {64}, {8});
+  initialize(layer, 1);
+  CHECK_THROWS_WITH_AS(layer(full<float, Replicate>(mesh, {2, 32}, 1.F)),
+                       "linear: the operand [2 x 32] does not fit the weight [8 x 2] of blocks of 32 numbers",
+                       std::invalid_argument);
+  LlamaConfig odd = config;
+  odd.hidden = 100;
+  CHECK_THROWS_WITH_AS(Quantized<Block8>(llama_alone(), odd),
+                       "Llama: 100 hidden features are not a multiple of the 32 numbers of a block",
+                       std::invalid_argument);
+
+  const ScratchFolder folder;
+  Llama<LlamaMesh, TensorPlan> floats(llama_alone(), config);
+  initialize(floats, 1);
+  if (world().rank() == 0) {
+    floats.layers[1].mlp->down.weight.writable().data[70] = std::numeric_limits<float>::quiet_NaN();
+    save_llama(floats, folder.path() / "model", {});
+  }
+  world().barrier();
+  const LlamaMesh all(world(), LlamaMesh::SizesOf{1, world().size(), 1});
+  Quantized<Block4> model(all, config);
+  CHECK_THROWS_WITH_AS(load_llama(model, folder.path() / "model"),
+                       doctest::Contains("a number is nan, expected a finite one to quantise"),
+                       std::runtime_error);
+  initialize(model, 1);
+  CHECK_THROWS_WITH_AS(save_llama(model, folder.path() / "other"),
+                       doctest::Contains("quantized weights (q4) are not saved"), std::runtime_error);
+}
+
+}  // namespace
+}  // namespace shardwise::testing::quantized
