@@ -59,8 +59,8 @@ auto sequence_of(const Mesh& mesh, std::span<const std::int32_t> ids) {
 }
 
 /// Calls f(id) for each new token until it returns false; all ranks get the same tokens, each below `known`.
-void generate(TextModel& model, std::span<const std::int32_t> prompt, const TextOptions& options,
-              sw::Index known, auto f) {
+void generate(auto& model, std::span<const std::int32_t> prompt, const TextOptions& options, sw::Index known,
+              auto f) {
   auto ids = sequence_of(model.mesh(), prompt);
   auto cache = model.make_cache(ids, ids.shape()[1] + options.new_tokens);
   for (sw::Index i = 0; i < options.new_tokens; ++i) {
@@ -77,7 +77,7 @@ void generate(TextModel& model, std::span<const std::int32_t> prompt, const Text
 /// Prints the communication for one token, on the first rank of a mesh of these sizes.
 void print_plan_of_token(const JobSizes& sizes, const sw::LlamaConfig& config) {
   const JobPlan plan = sw::trace<Job>(sizes, [&](const Job& job) {
-    TextModel model(job, config);
+    TextModel<> model(job, config);
     const auto id = sequence_of(model.mesh(), std::array{0});
     auto cache = model.make_cache(id, config.context);
     model.next(id, cache, [](const auto&) { return 0; });
@@ -114,9 +114,8 @@ std::vector<std::int32_t> prompt_of(const TextOptions& options, const std::optio
   return ids;
 }
 
-}  // namespace
-
-void write_text(const TextOptions& options) {
+template <class Block>
+void write_text_with(const TextOptions& options) {
   const sw::LlamaConfig config = sw::read_llama_config(options.weights / "config.json");
   expect_weights(options.weights, config);
   const JobSizes sizes =
@@ -137,7 +136,7 @@ void write_text(const TextOptions& options) {
   auto seconds_since = [](Clock::time_point start) {
     return std::chrono::duration<double>(Clock::now() - start).count();
   };
-  TextModel model(job, config);
+  TextModel<Block> model(job, config);
   const auto start = Clock::now();
   const sw::Index bytes = sw::load_llama(job, model.stages(), options.weights);
   if (prints) {
@@ -178,6 +177,14 @@ void write_text(const TextOptions& options) {
     std::printf("\n----\n");
   }
   std::printf("%zu tokens, %.0f per second\n", written.size(), static_cast<double>(written.size()) / seconds);
+}
+
+}  // namespace
+
+void write_text(const TextOptions& options) {
+  if (options.weight_bits == 8) return write_text_with<sw::Block8>(options);
+  if (options.weight_bits == 4) return write_text_with<sw::Block4>(options);
+  write_text_with<void>(options);
 }
 
 }  // namespace tools

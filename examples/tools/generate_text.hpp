@@ -18,7 +18,7 @@ namespace sw = shardwise;
 struct TextOptions {
   std::filesystem::path weights, tokens, dump_logits;
   std::string prompt;
-  int pp = 1;
+  int pp = 1, weight_bits = 32;
   sw::Index new_tokens = 200;
   sw::SamplingOptions sampling{.temperature = 0.8, .top_k = 40};
   std::uint64_t seed = 1;

@@ -123,6 +123,10 @@ constexpr std::pair<std::string_view, std::string_view> other_names[]{
     {"max-tokens", "new-tokens"},
     {"n-predict", "new-tokens"},
     {"temp", "temperature"},
+    {"quantization", "weight-bits"},
+    {"quantize", "weight-bits"},
+    {"load-in-8bit", "weight-bits"},
+    {"load-in-4bit", "weight-bits"},
 };
 
 /// The options of `app` that `word` names in other programs, as "--save or --export"; or nothing.

@@ -7,6 +7,7 @@
 /// one).
 
 #include <shardwise/models/llama/model.hpp>
+#include <shardwise/nn/quantized.hpp>
 #include <shardwise/pipeline/pipeline.hpp>
 #include <shardwise/schedule/one_forward_one_backward.hpp>
 
@@ -14,9 +15,18 @@
 
 namespace tools {
 
+/// `Block`: `sw::Block8` or `sw::Block4` for quantised weights; `void` for weights in float.
+template <class Block = void>
 class TextModel {
+  using Floats = sw::LlamaExpertParallel<sw::LlamaTensorParallel<Split>, Split>;
+  template <class B>
+  struct PlanOf {
+    using type = sw::LlamaQuantized<Floats, B>;
+  };
+
  public:
-  using Part = sw::Llama<Mesh, sw::LlamaExpertParallel<sw::LlamaTensorParallel<Split>, Split>>;
+  using Part = sw::Llama<Mesh, typename std::conditional_t<std::is_void_v<Block>, std::type_identity<Floats>,
+                                                           PlanOf<Block>>::type>;
 
   TextModel(const Job& job, const sw::LlamaConfig& config)
       : pipeline_(job, sw::gpipe(job.size<sw::pp>(), 1)),
