@@ -228,32 +228,39 @@ template <int R, int C, WeightBlock Block>
 #undef SHARDWISE_AVX512
 #endif
 
+/// The product of rows that fit into a cache beside the weights.
+template <WeightBlock Block>
+void product_of_rows(Index rows, Index out, Index groups, const float* x, Index ldx, const Block* w,
+                     Index ldw, float* y, Index ldy, [[maybe_unused]] Instructions set) {
+  const GroupPair* pairs = quantise_rows<Block>(rows, groups, x, ldx);
+  const Index ldp = (groups + 1) / 2;
+  auto product = product_portable<Block>;
+#if defined(__x86_64__)
+  if (set == Instructions::avx512_vnni) {
+    Index o = 0;
+    for (; o + 4 <= out; o += 4) columns_avx512<4, 4>(rows, groups, pairs, w + o * ldw, ldw, y + o, ldy);
+    for (; o < out; ++o) columns_avx512<4, 1>(rows, groups, pairs, w + o * ldw, ldw, y + o, ldy);
+    return;
+  }
+  if (set == Instructions::avx2) product = product_avx2<Block>;
+#endif
+  for (Index o = 0; o < out; ++o) {
+    for (Index r = 0; r < rows; ++r) y[r * ldy + o] = product(groups, pairs + r * ldp, w + o * ldw);
+  }
+}
+
 }  // namespace detail
 
 /// y: [rows, out] = x · wᵀ with x: [rows, 32 · groups], w: [out, groups]; ldx, ldw and ldy are the distances between
 /// the starts of rows, in elements. y overlaps neither. Each group of x is rounded to multiples of its largest magnitude
 /// / 127; magnitudes below 1.2e-35 in all of a group count as zero. NaN or infinity in a row of x makes that row of y
-/// NaN. A call reads w once. It suits few rows: for many, `dequantise` parts of w and call `gemm`.
+/// NaN. Reads w once for each 16 rows. `set` is one that the processor has.
 template <WeightBlock Block>
 void block_product(Index rows, Index out, Index groups, const float* x, Index ldx, const Block* w, Index ldw,
-                   float* y, Index ldy, [[maybe_unused]] Instructions set = best_instructions()) {
-  if (rows == 0) return;
-  const detail::GroupPair* pairs = detail::quantise_rows<Block>(rows, groups, x, ldx);
-  const Index ldp = (groups + 1) / 2;
-  auto product = detail::product_portable<Block>;
-#if defined(__x86_64__)
-  if (set == Instructions::avx512_vnni) {
-    Index o = 0;
-    for (; o + 4 <= out; o += 4)
-      detail::columns_avx512<4, 4>(rows, groups, pairs, w + o * ldw, ldw, y + o, ldy);
-    for (; o < out; ++o) detail::columns_avx512<4, 1>(rows, groups, pairs, w + o * ldw, ldw, y + o, ldy);
-    return;
-  }
-  if (set == Instructions::avx2) product = detail::product_avx2<Block>;
-#endif
-  for (Index o = 0; o < out; ++o) {
-    for (Index r = 0; r < rows; ++r) y[r * ldy + o] = product(groups, pairs + r * ldp, w + o * ldw);
-  }
+                   float* y, Index ldy, Instructions set = best_instructions()) {
+  constexpr Index most = 16;
+  for (; rows > 0; rows -= most, x += most * ldx, y += most * ldy)
+    detail::product_of_rows(std::min(rows, most), out, groups, x, ldx, w, ldw, y, ldy, set);
 }
 SHARDWISE_COMPILE(block_product<Block8>)
 SHARDWISE_COMPILE(block_product<Block4>)
