@@ -6,10 +6,13 @@
 
 #include <doctest/doctest.h>
 #include <shardwise/models/llama/files.hpp>
+#include <shardwise/module/copy_parameters.hpp>
 #include <shardwise/nn/quantized.hpp>
 #include <shardwise/ops/operators.hpp>
 #include <shardwise/ops/reduction.hpp>
+#include <shardwise/parallel/zero.hpp>
 #include <shardwise/train/loss_and_gradients.hpp>
+#include <shardwise/train/unit.hpp>
 
 #include <cmath>
 #include <limits>
@@ -114,6 +117,47 @@ TEST_CASE("redistribution moves whole blocks") {
   CHECK(bytes(redistribute<Shard<1>>(layer.weight.stored())) == bytes(redistribute<Shard<1>>(gathered)));
 }
 
+template <class Style>
+struct Pair : Module<Pair<Style>> {
+  using Part = Linear<OneAxis, Styles<Style, shardwise::Quantized<Block8>>, float, 1, 1, false>;
+
+  explicit Pair(const OneAxis& mesh)
+      : first(mesh, Shape<1>{32}, Shape<1>{6}), second(mesh, Shape<1>{32}, Shape<1>{6}) {}
+  constexpr auto forward(const auto& x) const { return first(x); }
+  constexpr void visit(auto&& f) {
+    f("first", first);
+    f("second", second);
+  }
+  Part first, second;
+};
+
+TEST_CASE("copies between meshes move whole blocks") {  // 6 · 34 bytes are not a multiple of 8
+  const OneAxis mesh(world(), {world().size()});
+  Pair<ColwiseParallel<tp>> from(mesh);
+  Pair<NoParallel> to(mesh), expected(mesh);
+  initialize(from, 3);
+  initialize(to, 4);
+  initialize(expected, 3);
+  copy_parameters(from, to);
+  CHECK(whole(numbers_of(to.first.weight.stored())) == whole(numbers_of(expected.first.weight.stored())));
+  CHECK(whole(numbers_of(to.second.weight.stored())) == whole(numbers_of(expected.second.weight.stored())));
+}
+
+TEST_CASE("blocks are gathered as they are, whatever type messages have") {
+  const Mesh<dp> mesh(world(), {world().size()});
+  Linear<Mesh<dp>, Styles<FullyShard<dp>, shardwise::Quantized<Block8>>, float, 1, 1, false> layer(
+      mesh, Shape<1>{64}, Shape<1>{6});
+  initialize(layer, 3);
+  const Unit unit(layer);
+  const auto y = [&] {
+    return whole(unit(full<float, Shard<0>>(mesh, {3, 64}, 1.F), [&](const auto& x) { return layer(x); }));
+  };
+  const Numbers before = y();
+  set_communication(layer, DataType::bf16, DataType::bf16);
+  layer.weight.cell()->writable();  // so that it is gathered again
+  CHECK(y() == before);
+}
+
 constexpr LlamaConfig config{.vocabulary = 41,
                              .features = 64,
                              .layers = 2,
@@ -125,6 +169,8 @@ constexpr LlamaConfig config{.vocabulary = 41,
 
 template <class Block>
 using Quantized = Llama<LlamaMesh, LlamaQuantized<TensorPlan, Block>>;
+template <class Block>
+using Sharded = Llama<LlamaMesh, PlanWith<LlamaQuantized<TensorPlan, Block>, FullyShard<dp>>>;
 
 template <class Model>
 Numbers logits_of(const Model& model, const LlamaMesh& mesh) {
@@ -171,6 +217,9 @@ void check_llama(const LlamaConfig& settings) {
     CHECK(bytes > 0);
     CHECK(difference(logits_of(model, mesh), logits) < 0.02);
     CHECK(tokens_of(model, mesh) == tokens);
+    Sharded<Block> sharded(mesh, settings);
+    load_llama(sharded, folder.path() / "model");
+    CHECK(difference(logits_of(sharded, mesh), logits) < 0.02);
   }
 }
 
@@ -214,11 +263,19 @@ TEST_CASE("errors name what does not fit blocks") {
   const LlamaMesh all(world(), LlamaMesh::SizesOf{1, world().size(), 1});
   Quantized<Block4> model(all, config);
   CHECK_THROWS_WITH_AS(load_llama(model, folder.path() / "model"),
-                       doctest::Contains("a number is nan, expected a finite one to quantise"),
+                       doctest::Contains("a number is nan, expected one to quantise, of at most 520000"),
+                       std::runtime_error);
+  world().barrier();
+  if (world().rank() == 0) {
+    floats.layers[1].mlp->down.weight.writable().data[70] = -6e5F;
+    save_llama(floats, folder.path() / "model", {});
+  }
+  world().barrier();
+  CHECK_THROWS_WITH_AS(load_llama(model, folder.path() / "model"), doctest::Contains("a number is -6"),
                        std::runtime_error);
   initialize(model, 1);
   CHECK_THROWS_WITH_AS(save_llama(model, folder.path() / "other"),
-                       doctest::Contains("quantized weights (q4) are not saved"), std::runtime_error);
+                       doctest::Contains("quantised weights (q4) are not saved"), std::runtime_error);
 }
 
 }  // namespace

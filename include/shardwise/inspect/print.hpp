@@ -62,7 +62,9 @@ std::ostream& print(std::ostream& out, const X& x, bool has_value) {
   out << tensor_text<X>(x.shape()) << "; " << block_text(x);
   const Index count = x.box().elements();
   if (!has_value || x.mesh().dry() || count == 0 || count > few) return out;
-  if constexpr (has_partial(X::layout)) {
+  if constexpr (numbers_in(data_type_of<typename X::Element>()) > 1) {
+    return out;
+  } else if constexpr (has_partial(X::layout)) {
     return out << ", a term of each:\n" << x.local_term();
   } else {
     return out << ":\n" << x.local();

@@ -43,7 +43,7 @@ inline float largest_of_group(const float* x) {
 }
 
 /// f(i, x[i] / scale) for 32 numbers, or f(i, 0) if the scale is NaN or its inverse overflows. The quotient is a double
-/// so that no compiler fuses its product with a sum in f: results depend on neither compiler nor flags.
+/// so that no compiler fuses its product with a sum in f.
 template <class F>
 void divide_group(const float* x, float scale, F f) {
   const float inverse = std::abs(scale) > 1e-37f ? 1 / scale : 0;
@@ -85,7 +85,7 @@ inline void unpack(const Block4& block, std::int8_t* values) {
 }  // namespace detail
 
 /// w: [rows, groups] = x: [rows, 32 · groups], quantised; ldx and ldw are the distances between the starts of rows. The
-/// rules are ggml's. The scale is the largest magnitude / 127, or the number of largest magnitude / -8. A number is
+/// scale is the largest magnitude / 127, or the number of largest magnitude / -8. A number is
 /// divided by it and rounded to the nearest integer; ties go away from zero in Block8, and up in Block4, at most to 7.
 /// The scale is then rounded to 16 bits. It is infinite beyond magnitudes of 8.3e6 or 5.2e5, and NaN if a number is
 /// infinite or NaN: callers check their numbers.

@@ -184,7 +184,8 @@ constexpr List distinct(List all) {
 constexpr Index count_elements(ParameterList cells, bool frozen_too) {
   Index count = 0;
   for (const ParameterState* cell : distinct(std::move(cells))) {
-    if (frozen_too || cell->layouts.trained()) count += elements(cell->stored.shape);
+    if (frozen_too || cell->layouts.trained())
+      count += elements(cell->stored.shape) * numbers_in(cell->stored.type);
   }
   return count;
 }
@@ -233,7 +234,8 @@ constexpr void set_communication(M& module, DataType forward, DataType backward)
       throw std::invalid_argument("set_communication: parameters cannot be communicated as integers");
   }
   for (detail::ParameterState* cell : detail::parameters_of(module))
-    if (!cell->layouts.counted) cell->communication = types;  // rounded counts would depend on the mesh
+    if (!cell->layouts.counted && is_floating(cell->stored.type))  // rounded counts would depend on the mesh
+      cell->communication = types;
 }
 template <class M, class Forward, class Backward>
 constexpr void set_communication(M& module, communicate_as<Forward, Backward> as) {
@@ -241,7 +243,7 @@ constexpr void set_communication(M& module, communicate_as<Forward, Backward> as
   set_communication(module, as.types().forward, as.types().backward);
 }
 
-/// Global number of elements of all parameters. A parameter with several names counts once.
+/// Global number of numbers in all parameters. A parameter with several names counts once.
 template <class M>
 constexpr Index parameter_count(M& module) {
   return detail::count_elements(detail::parameters_of(module), true);

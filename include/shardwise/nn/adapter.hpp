@@ -68,6 +68,8 @@ class Adapter {
   template <class P>
   typename P::Stored merged_with(const P& weight) const {
     using Stored = typename P::Stored;
+    static_assert(Stored::is_float,
+                  "adapters are not merged into quantised weights: save the adapters alone");
     const Stored& w = weight.stored();
     const auto a =
         scaled(redistribute_to<relaid<Down, packed(down_beside(Stored::layout, replicate))>>(down.stored()));

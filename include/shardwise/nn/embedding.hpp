@@ -21,6 +21,7 @@ class Embedding : public Module<Embedding<MeshType, Style, T>> {
  public:
   using Element = typename detail::WeightElement<Style, T>::type;
   using Table = tensor_with<Element, 2, MeshType, packed(detail::weight_layout<Style, MeshType>(1, 0))>;
+  static_assert(std::is_same_v<Element, T> || std::is_same_v<T, float>, "quantised tables give float");
   using TableParameter = detail::StyledWeight<Style, Table, 1>;
   using Problem = detail::style_problem<MeshType, ModuleKind::embedding, Style>;
 
@@ -46,7 +47,9 @@ class Embedding : public Module<Embedding<MeshType, Style, T>> {
  private:
   static constexpr const ParameterLayouts& layouts = TableParameter::layouts;
   /// Whether the table is stored in shards, and its gradient in the same ones.
-  static constexpr bool looks_up_in_shards = layouts.gathered && cotangent(layouts.stored) == layouts.resting;
+  static constexpr bool looks_up_in_shards =
+      layouts.gathered && cotangent(layouts.stored) == layouts.resting &&
+      std::is_same_v<Element, T>;  // else rows may be cut within a block
   static constexpr bool cut(int axis) { return layouts.stored[axis] != layouts.used[axis]; }
 
   /// The tokens that this rank looks up: a style that shards the input, but not the table, shards them.

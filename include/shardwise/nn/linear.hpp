@@ -39,6 +39,7 @@ class Linear : public Module<Linear<MeshType, Style, T, OutDims, InDims, HasBias
       tensor_with<E, OutDims + InDims, MeshType, packed(detail::weight_layout<Style, MeshType>(0, OutDims))>;
   using Weight = WeightOf<Element>;
   using Bias = tensor_with<T, OutDims, MeshType, packed(detail::bias_layout<Style, MeshType>())>;
+  static_assert(std::is_same_v<Element, T> || std::is_same_v<T, float>, "quantised layers compute in float");
   using WeightParameter = detail::StyledWeight<Style, Weight, OutDims>;
   using BiasParameter = detail::StyledBias<Style, Bias>;
   using Problem = detail::style_problem<MeshType, ModuleKind::linear, Style>;

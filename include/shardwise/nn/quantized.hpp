@@ -32,7 +32,8 @@ inline constexpr ElementFunctions element_functions<Block>{
         [](Index n, const void* x) {
           kernel::NonFinite found;
           for (const Block* block = static_cast<const Block*>(x); n > 0; --n, ++block) {
-            found.nans += !is_finite(static_cast<float>(block->scale));
+            const auto scale = static_cast<float>(block->scale);
+            if (!is_finite(scale)) ++(is_nan(scale) ? found.nans : found.infinities);
           }
           return found;
         },

@@ -118,12 +118,19 @@ using redistributed_by = typename Communicated<typename RedistributedTo<tensor_o
 /// The element type of the weight of a module of this style: `T`, unless a part names another (see `Quantized`).
 template <class Style, class T>
 struct WeightElement : TypeIs<T> {};
+template <class Style>
+concept stores_weight = requires {
+  typename Style::StoresWeightAs;
+};
 template <class Style, class T>
-  requires requires { typename Style::StoresWeightAs; }
-struct WeightElement<Style, T> : TypeIs<typename Style::StoresWeightAs> {};
+  requires stores_weight<Style>
+struct WeightElement<Style, T> : TypeIs<typename Style::StoresWeightAs> {
+};
 template <class First, class... Rest, class T>
 struct WeightElement<Styles<First, Rest...>, T>
-    : WeightElement<First, typename WeightElement<Styles<Rest...>, T>::type> {};
+    : WeightElement<First, typename WeightElement<Styles<Rest...>, T>::type> {
+  static_assert((... && !(stores_weight<First> && stores_weight<Rest>)), "a style quantises a layer twice");
+};
 /// The extents of such a weight, from those of its numbers.
 template <class Element, int Rank>
 constexpr Shape<Rank> weight_extents(const char* module, Shape<Rank> numbers) {

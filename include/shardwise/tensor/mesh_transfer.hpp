@@ -55,7 +55,8 @@ class MeshTransfer final : public AnyInFlight {
   /// `to`.
   constexpr void add(const AnyTensor& sent, const Layout& from, const AnyTensor& received, const Layout& to) {
     const AnyTensor& known = sent ? sent : received;
-    type_ = tensors_.empty() || type_ == known.type ? known.type : DataType::u8;
+    const bool alone = tensors_.empty() || type_ == known.type;  // pieces of several are aligned to 8 bytes
+    type_ = alone && numbers_in(known.type) == 1 ? known.type : DataType::u8;
     Moved& tensor =
         tensors_.emplace_back(known.shape, known.rank, known.type, from, to, sent.buffer, received.buffer);
     if (source_ >= 0) tensor.own[false] = source_box(tensor, from_.member(source_));

@@ -96,7 +96,8 @@ template <class F>
 void with_floating(DataType type, F f) {
   if (type == DataType::f32) return f(float{});
   if (type == DataType::f64) return f(double{});
-  f(Eigen::bfloat16{});
+  if (type == DataType::bf16) return f(Eigen::bfloat16{});
+  fail<std::logic_error>({"elements of type ", name_of(type), " are not converted"});
 }
 
 /// `copy_part` between blocks of two floating-point types; each element is rounded to the nearest of the target type.

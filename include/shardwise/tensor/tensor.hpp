@@ -128,6 +128,8 @@ template <Communicable T, int Rank, class MeshType, PlacementTag... Placements>
 class Tensor : public detail::OtherNames {
  public:
   static_assert(Rank >= 0 && Rank <= max_rank, "a tensor has at most 8 dimensions");
+  static_assert(numbers_in(data_type_of<T>()) == 1 || !has_partial(layout_of<Placements...>),
+                "quantised blocks have no pending sum");
 
   using Problem = typename detail::LayoutProblem<Rank, MeshType, Placements...>::type;
   using Element = T;

@@ -61,7 +61,7 @@ constexpr std::optional<StoredType> stored_type_named(std::string_view name) {
 constexpr StoredType stored_as(DataType type) {
   if (numbers_in(type) > 1) {
     detail::fail<std::runtime_error>(
-        {"quantized weights (", name_of(type), ") are not saved: keep the files that they were read from"});
+        {"quantised weights (", name_of(type), ") are not saved: keep the files that they were read from"});
   }
   constexpr std::array stored{StoredType::f32, StoredType::f64, StoredType::bf16,
                               StoredType::i32, StoredType::i64, StoredType::u8};  // as `DataType` has them

@@ -83,8 +83,8 @@ class Weights {
 
   /// Reads this rank's block of a tensor. The shapes in file and view may differ by merging adjacent dimensions:
   /// [heads, head_dim, in] is [heads * head_dim, in] in Hugging Face's files. Floating-point numbers are rounded to
-  /// nearest even, or quantised if the view is of blocks; an integer that does not fit, and a number to be quantised that
-  /// is not finite, is an error, after which the block is in part written.
+  /// nearest even, or quantised if the view is of blocks; an integer that does not fit, and a number that
+  /// cannot be quantised, is an error, after which the block is in part written.
   template <Communicable T, int Rank>
   void read_block(std::string_view name, const View<T, Rank>& block) const {
     View<char, max_rank> bytes{
@@ -184,12 +184,19 @@ inline void read_elements(StoredType from, const char* source, DataType type, ch
   for (Index begin = 0; begin < count; begin += most) {
     const Index n = std::min(most, count - begin);
     convert(from, source + begin * numbers * size_of(from), StoredType::f32, wide.data(), n * numbers);
-    const auto bad =
-        std::find_if(wide.begin(), wide.begin() + n * numbers, [](float x) { return !is_finite(x); });
-    if (bad != wide.begin() + n * numbers)
-      fail<std::runtime_error>({"a number is ", *bad, ", expected a finite one to quantise"});
     const auto quantise = [&]<class Block>(Block) {
-      kernel::quantise(1, n, wide.data(), 0, reinterpret_cast<Block*>(target) + begin, 0);
+      Block* const to = reinterpret_cast<Block*>(target) + begin;
+      kernel::quantise(1, n, wide.data(), 0, to, 0);
+      const Block* bad =
+          std::find_if(to, to + n, [](const Block& b) { return !is_finite(static_cast<float>(b.scale)); });
+      if (bad == to + n) return;
+      const float* const group = wide.data() + (bad - to) * numbers;
+      const float* worst = std::find_if(group, group + numbers, [](float x) { return !is_finite(x); });
+      if (worst == group + numbers)
+        worst = std::max_element(group, group + numbers,
+                                 [](float x, float y) { return std::abs(x) < std::abs(y); });
+      fail<std::runtime_error>({"a number is ", *worst, ", expected one to quantise, of at most ",
+                                type == DataType::q8 ? 8.3e6 : 5.2e5});
     };
     type == DataType::q8 ? quantise(kernel::Block8()) : quantise(kernel::Block4());
   }

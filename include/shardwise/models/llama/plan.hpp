@@ -76,6 +76,14 @@ inline constexpr auto projects = [](const ModuleName& module) {
 };
 inline constexpr auto is_multiplied = [](const ModuleName& module) { return multiplies(module.kind); };
 
+/// With adapters; all else is frozen.
+template <class PlanType, int Rank, int Alpha>
+struct AdaptedPlan
+    : TypeIs<PlanWith<typename ExtendedPlan<PlanType, LowRank<Rank, Alpha>, projects>::type, Frozen>> {};
+template <class PlanType, class Other, int Rank, int Alpha>
+struct AdaptedPlan<PlanWith<PlanType, Other>, Rank, Alpha>
+    : TypeIs<PlanWith<typename AdaptedPlan<PlanType, Rank, Alpha>::type, Other>> {};
+
 }  // namespace detail
 
 /// The style of the projections to keys and values if the rest is split over `Axes`: key and value heads are split
@@ -113,12 +121,11 @@ using LlamaSequenceParallel =
 /// A plan such as the two above, with an adapter for each of the seven linear layers of a layer; everything else is
 /// frozen.
 template <class PlanType, int Rank, int Alpha = Rank>
-using LlamaAdapted =
-    PlanWith<typename detail::ExtendedPlan<PlanType, LowRank<Rank, Alpha>, detail::projects>::type, Frozen>;
+using LlamaAdapted = typename detail::AdaptedPlan<PlanType, Rank, Alpha>::type;
 
-/// A plan such as the two above, in which the table of tokens, the linear layers and the head are stored in blocks of 8
-/// or 4 bits and frozen: for generating text. For `Block`, include
-/// shardwise/nn/quantized.hpp.
+/// A plan such as the two above, in which the table of tokens, the linear layers and the head are stored in blocks of
+/// 8 or 4 bits, `Block8` or `Block4`, and frozen: for generating text (see nn/quantized.hpp). Names with `*` in the plan
+/// must not match norms beside them.
 template <class PlanType, class Block>
 using LlamaQuantized = typename detail::ExtendedPlan<PlanType, Quantized<Block>, detail::is_multiplied>::type;
 
