@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Shardwise developers
 // SPDX-License-Identifier: Apache-2.0
 
-// expect: LayoutError<Reason::operation_needs_floating_point_numbers, Got<Block4, Block4>
+// expect: LayoutError<Reason::operation_needs_floating_point_numbers, Got<kernel::Block4, kernel::Block4>
 
 #include <shardwise/mesh/mesh.hpp>
 #include <shardwise/nn/quantized.hpp>
@@ -9,7 +9,11 @@
 using namespace shardwise;
 
 #ifdef SHOULD_FAIL
-auto twice(const Tensor<Block4, 2, Mesh<tp>, Replicate>& w) { return add(w, w); }
+auto twice(const Tensor<Block4, 2, Mesh<tp>, Replicate>& w) {
+  return add(w, w);
+}
 #else
-auto twice(const Tensor<Eigen::bfloat16, 2, Mesh<tp>, Replicate>& w) { return add(w, w); }
+auto twice(const Tensor<Eigen::bfloat16, 2, Mesh<tp>, Replicate>& w) {
+  return add(w, w);
+}
 #endif

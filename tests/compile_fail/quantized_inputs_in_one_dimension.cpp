@@ -17,8 +17,7 @@ Out forward(const Linear<Mesh<tp>, Rows>& down, const Tensor<float, 2, Mesh<tp>,
   return down(x);
 }
 #else
-Out forward(const Linear<Mesh<tp>, Rows, float, 1, 2>& down,
-            const Tensor<float, 3, Mesh<tp>, Shard<1>>& x) {
+Out forward(const Linear<Mesh<tp>, Rows, float, 1, 2>& down, const Tensor<float, 3, Mesh<tp>, Shard<1>>& x) {
   return down(x);
 }
 #endif
