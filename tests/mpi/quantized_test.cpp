@@ -141,6 +141,7 @@ TEST_CASE("copies between meshes move whole blocks") {  // 6 · 34 bytes are not
   copy_parameters(from, to);
   CHECK(whole(numbers_of(to.first.weight.stored())) == whole(numbers_of(expected.first.weight.stored())));
   CHECK(whole(numbers_of(to.second.weight.stored())) == whole(numbers_of(expected.second.weight.stored())));
+  CHECK(parameter_count(to) == 2 * 6 * 32);  // numbers, not blocks
 }
 
 TEST_CASE("blocks are gathered as they are, whatever type messages have") {

@@ -252,9 +252,9 @@ void product_of_rows(Index rows, Index out, Index groups, const float* x, Index 
 }  // namespace detail
 
 /// y: [rows, out] = x · wᵀ with x: [rows, 32 · groups], w: [out, groups]; ldx, ldw and ldy are the distances between
-/// the starts of rows, in elements. y overlaps neither. Each group of x is rounded to multiples of its largest magnitude
-/// / 127; magnitudes below 1.2e-35 in all of a group count as zero. NaN or infinity in a row of x makes that row of y
-/// NaN. Reads w once for each 16 rows. `set` is one that the processor has.
+/// the starts of rows, in elements. y overlaps neither. Each group of x is rounded to multiples of its largest
+/// magnitude / 127; magnitudes below 1.2e-35 in all of a group count as zero. NaN or infinity in a row of x makes that
+/// row of y NaN. Reads w once for each 16 rows. `set` is one that the processor has.
 template <WeightBlock Block>
 void block_product(Index rows, Index out, Index groups, const float* x, Index ldx, const Block* w, Index ldw,
                    float* y, Index ldy, Instructions set = best_instructions()) {
