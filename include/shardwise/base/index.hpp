@@ -10,6 +10,10 @@
 #include <compile_with_std_cpp20>  // does not exist: ends the compilation
 #endif
 
+#if defined(__clang_major__) && __clang_major__ < 15 && __cplusplus > 202002L
+#error "clang 14 miscompiles C++23 (std::is_constant_evaluated() is true at run time): use C++20, or clang 15"
+#endif
+
 #if defined(__FAST_MATH__) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__ > 0)
 #error "Shardwise needs NaN and infinity: compile without -ffast-math, -Ofast and -ffinite-math-only"
 #endif
