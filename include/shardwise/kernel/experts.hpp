@@ -89,12 +89,12 @@ T* gather_rows(const SlotsOfExpert& of, Index choices, Index dim, const T* x, In
   return rows;
 }
 
-/// y[count, wide] = x · weightsᵀ, computed as (weights · xᵀ)ᵀ if there are few rows: the product then reads the weights
-/// in the order in which they are stored.
+/// y[count, wide] = x · weightsᵀ, computed as (weights · xᵀ)ᵀ if there are more than `few_rows`, but not many: the
+/// product then reads the weights in the order in which they are stored.
 template <class T>
 void project(Index count, Index wide, Index features, const T* x, const T* weights, T* y) {
-  constexpr Index few = 256;
-  if (count < 2 || count > few) {
+  constexpr Index many = 256;
+  if (count <= few_rows || count > many) {
     gemm(Transpose::no, Transpose::yes, count, wide, features, x, features, weights, features, y, wide,
          false);
     return;

@@ -10,7 +10,8 @@
 ///
 /// The implementation is oneDNN if SHARDWISE_GEMM_ONEDNN is defined (for float; for double then Eigen, unless
 /// SHARDWISE_GEMM_BLAS is also defined), else a BLAS if SHARDWISE_GEMM_BLAS is defined, else Eigen. Products with a
-/// single row or column, which are memory-bound (most of decoding), always use Eigen for float and double. Products of
+/// single row or column, which are memory-bound (most of decoding), always use Eigen for float and double; so does a
+/// product x · wᵀ of up to `few_rows` rows x, each of which gets the same bits as if it were alone. Products of
 /// bfloat16 use oneDNN if the processor has instructions for them; otherwise they are converted to float, which is
 /// slower than float itself. All translation units of a program must define the same of these macros, or linking fails.
 
@@ -51,6 +52,10 @@ inline void mark_unit() __asm__(SHARDWISE_UNIT_MARK);
 namespace shardwise::kernel {
 
 enum class Transpose : bool { no, yes };
+
+/// The largest number of rows of x for which x · wᵀ gives each row the same bits as if it were alone, for float and
+/// double: a token gets the same logits whichever other sequences are decoded beside it.
+inline constexpr Index few_rows = 8;
 
 /// The implementation of matrix products of `float`.
 constexpr const char* gemm_name() {
@@ -127,6 +132,19 @@ void gemv(Index n, Index k, const C* b, Index ldb, const C* x, Index incx, C* y,
       n, k, Matrix(b, ldb), Vector(incx == 1 ? x : in, 1), out, 1, C{1});
   if (incy != 1) {
     for (Index j = 0; j < n; ++j) y[j * incy] = out[j];
+  }
+}
+
+/// C (+)= A · Bᵀ, row by row for a block of B, which stays in the cache.
+template <class C>
+void multiply_few_rows(const GemmArguments<C>& g) {
+  constexpr Index cached_bytes = 32 * 1024;
+  const Index block = std::max<Index>(8, cached_bytes / (g.k * static_cast<Index>(sizeof(C))) / 8 * 8);
+  for (Index j = 0; j < g.n; j += block) {
+    for (Index i = 0; i < g.m; ++i) {
+      gemv<Transpose::yes>(std::min(block, g.n - j), g.k, g.b + j * g.ldb, g.ldb, g.a + i * g.lda, 1,
+                           g.c + i * g.ldc + j, 1, g.accumulate);
+    }
   }
 }
 
@@ -218,6 +236,8 @@ void gemm(Transpose ta, Transpose tb, Index m, Index n, Index k, const T* a, Ind
   } else if (m == 1) {  // c = op(B)ᵀ · a
     const auto gemv = turn_b ? detail::gemv<Transpose::yes, T> : detail::gemv<Transpose::no, T>;
     gemv(n, k, b, ldb, a, turn_a ? lda : 1, c, 1, accumulate);
+  } else if (m <= few_rows && !turn_a && turn_b) {
+    detail::multiply_few_rows(detail::GemmArguments<T>{ta, tb, m, n, k, a, b, lda, ldb, c, ldc, accumulate});
   } else if (n == 1) {  // c = op(A) · b
     const auto gemv = turn_a ? detail::gemv<Transpose::no, T> : detail::gemv<Transpose::yes, T>;
     gemv(m, k, a, lda, b, turn_b ? 1 : ldb, c, ldc, accumulate);
