@@ -121,6 +121,26 @@ void check_rope_of_documents(const auto& mesh) {
         random<double, P>(mesh, {2, 6, 3, 4}, 1));
 }
 
+constexpr Index begins[] = {300, 0};
+
+template <class P>
+void check_rope_of_rows(const auto& mesh) {
+  const RopeOptions options{.theta = 50, .first_position = 2, .row_positions = begins};
+  check([&](const auto& x) { return rope(x, options); },
+        [&](const Dense& x) {
+          return dense_rope(x, options, {300, 301, 302, 0, 1, 2});
+        },
+        random<double, P>(mesh, {2, 3, 3, 4}, 1));
+}
+
+TEST_CASE("rope of rows that begin at different positions") {
+  const auto mesh = line();
+  check_rope_of_rows<Replicate>(mesh);
+  check_rope_of_rows<Shard<0>>(mesh);
+  check_rope_of_rows<Shard<1>>(mesh);
+  check_rope_of_rows<Shard<2>>(mesh);
+}
+
 Dense dense_cat_shared(const Dense& x, const Dense& shared) {
   const Index heads = x.extent(2), own = x.extent(3), common = shared.extent(2);
   Dense y({x.extent(0), x.extent(1), heads, own + common});
@@ -177,6 +197,15 @@ TEST_CASE("rope: what it refuses") {
   CHECK(refusal(4, {.dims = 6}) == "rope: dims is 6, but it must be 0 to head_dim, 4");
   CHECK(refusal(4, {.theta = 0}) == "rope: theta is 0, but it must be positive");
   CHECK(refusal(4, {.first_position = -1}) == "rope: first_position is -1, but positions count from 0");
+  CHECK(refusal(4, {.row_positions = begins}) ==
+        "rope: there are 2 row_positions, but x is [1 x 2 x 1 x 4]: one for each row");
+  const Index before_begin[] = {-3};
+  CHECK(refusal(4, {.row_positions = before_begin}) ==
+        "rope: a row's position is -3, but positions count from 0");
+  CHECK(message_of<std::invalid_argument>([&] {
+          rope(random<double, Reduced>(mesh, {1, 2, 1, 4}, 1),
+               random_ids<std::int32_t, Reduced>(mesh, {1, 2}, 2, 1), {.row_positions = before_begin});
+        }) == "rope: row_positions are given, but positions restart in each document");
   CHECK(refusal(4, {.scaling = RopeScaling{.factor = -2}}) ==
         "rope: the scaling factor is -2, but it must be positive");
   CHECK(refusal(4, {.scaling = RopeScaling{.low_freq_factor = 4}}) ==

@@ -173,11 +173,17 @@ void rope(Index batch, Index sequence, Index heads, const RopeFrequencies& frequ
   const Index head_dim = frequencies.head_dim, half = head_dim / 2, unchanged = head.unchanged;
   if (batch * sequence * heads * half == 0) return;
   thread_local detail::RopeTables<C> tables;
-  const Index count = positions ? 1 + *std::max_element(positions, positions + batch * sequence) : sequence;
-  const C* table = tables.find(frequencies, first_position, count);
+  Index least = 0, end = sequence;
+  if (positions) {
+    const auto [first, last] = std::minmax_element(positions, positions + batch * sequence);
+    least = *first;
+    end = *last + 1;
+  }
+  const C* table = tables.find(frequencies, first_position + least, end - least);
   const C direction = rotation == Rotation::forward ? C{1} : C{-1};
   for (Index row = 0; row < batch * sequence; ++row) {
-    const C *cosine = table + (positions ? positions[row] : row % sequence) * head_dim, *sine = cosine + half;
+    const C *cosine = table + (positions ? positions[row] - least : row % sequence) * head_dim,
+            *sine = cosine + half;
     for (Index h = 0; h < heads; ++h, x += head_dim, y += head_dim) {
       for (Index i = 0; i < unchanged; ++i, ++x, ++y) *y = accumulate ? narrow<T>(widen(*y) + widen(*x)) : *x;
       if (head.interleaved) {

@@ -10,7 +10,7 @@
 /// ```
 /// q = rope(q);                                    // theta = 10000, positions from 0
 /// q = rope(q, {.theta = 500000, .scaling = RopeScaling{.factor = 32}});    // Llama 3.2
-/// q = rope(q, {.first_position = cache.length()});                         // decoding
+/// q = rope(q, {.row_positions = cache.positions()});                       // decoding
 /// q = rope(q, documents);                         // positions restart in each document of a row
 /// q = rope(q, {.dims = 64, .interleaved = true});                         // DeepSeek
 /// ```
@@ -31,6 +31,8 @@ struct RopeOptions {
   std::optional<RopeScaling> scaling{};
   Index dims = 0;            ///< how many numbers at the end of each head are rotated; 0: all
   bool interleaved = false;  ///< pairs are numbers 2i and 2i + 1, instead of i and i + dims/2
+  /// Unless empty: what is added to `first_position` in each row of the batch. It must live as long as the tape.
+  std::span<const Index> row_positions{};
 };
 
 struct RopeOp {
@@ -55,6 +57,9 @@ struct RopeOp {
       detail::fail(
           {"rope: the documents are ", documents, ", but x is ", x, ": they are numbers of its tokens"});
     }
+    if (!options.row_positions.empty()) {
+      throw std::invalid_argument("rope: row_positions are given, but positions restart in each document");
+    }
     return shape(x);
   }
   constexpr Shape<4> shape(const Shape<4>& x) const {
@@ -68,6 +73,15 @@ struct RopeOp {
     if (!(options.theta > 0)) detail::fail({"rope: theta is ", options.theta, ", but it must be positive"});
     if (options.first_position < 0) {
       detail::fail({"rope: first_position is ", options.first_position, ", but positions count from 0"});
+    }
+    const auto& rows = options.row_positions;
+    if (!rows.empty() && std::ssize(rows) != x[0]) {
+      detail::fail(
+          {"rope: there are ", std::ssize(rows), " row_positions, but x is ", x, ": one for each row"});
+    }
+    for (Index position : rows) {
+      if (position < 0)
+        detail::fail({"rope: a row's position is ", position, ", but positions count from 0"});
     }
     if (options.scaling) check(*options.scaling);
     return x;
@@ -103,12 +117,23 @@ struct RopeOp {
                     ", but it must be positive"});
     }
   }
-  /// The positions of a block's tokens in their documents; padding has position 0. Null if the row is one document.
-  static const Index* positions(const auto&) { return nullptr; }
+  struct Positions;
+  /// The positions of a block's tokens in their rows. Null if these begin alike.
+  template <class T>
+  const Index* positions(const View<const T, 4>& block) const {
+    if (options.row_positions.empty()) return nullptr;
+    const Index tokens = block.size[1], all = block.extent(0, 2);
+    Index* result = kernel::scratch<Positions, Index>(all);
+    for (Index i = 0; i < all; ++i) {
+      const auto row = static_cast<std::size_t>(block.begin[0] + i / tokens);
+      result[i] = options.row_positions[row] + block.begin[1] + i % tokens;
+    }
+    return result;
+  }
+  /// The positions of a block's tokens in their documents; padding has position 0.
   template <class T, class Id>
   static const Index* positions(const View<const T, 4>& block, const View<const Id, 2>& documents) {
     struct Ranges;
-    struct Positions;
     const Index first = block.begin[1], tokens = block.size[1], all = block.extent(0, 2);
     Range* ranges = kernel::scratch<Ranges, Range>(all);
     kernel::document_ranges(block.size[0], documents.size[1], documents.data, first, tokens, ranges);
