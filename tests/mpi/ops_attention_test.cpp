@@ -459,6 +459,49 @@ TEST_CASE("options reach attention to a cache") {
   CHECK(difference(gather(attention(q, cache, options)), gather(attention(q, k, k, options))) <= 1e-14);
 }
 
+TEST_CASE("rows of different lengths: each attends to its own tokens, wherever it lies") {
+  const auto mesh = line();
+  const Index heads = 2 * mesh.size();
+  using K = On1<4, Shard<2>>;
+  const auto part = [&](Index sequence, Index first, Index count, std::uint64_t what) {
+    const Dense all = random_dense({1, 9, heads, 4}, 10 * what + static_cast<std::uint64_t>(sequence));
+    return tokens(all, first, count);
+  };
+  KeyValueCache<K> cache(mesh, 4, 9, heads, 4);
+  const Index lengths[] = {5, 1, 8}, rows[] = {2, 0, 3};
+  for (std::size_t s = 0; s < 3; ++s) {
+    cache.select(std::array{rows[s]});
+    const auto of = [&](std::uint64_t what) {
+      return place<K>(mesh, part(static_cast<Index>(s), 0, lengths[s], what));
+    };
+    cache.append(of(1), of(2));
+  }
+  CHECK(cache.length(1) == 0);
+  cache.select(rows);
+  CHECK(cache.positions() == std::vector<Index>{5, 1, 8});
+  const auto next = [&](std::uint64_t what) {
+    Dense all({3, 1, heads, 4});
+    for (Index s = 0; s < 3; ++s) {
+      const Dense one = part(s, lengths[s], 1, what);
+      for (Index i = 0; i < one.size(); ++i) all[s * one.size() + i] = one[i];
+    }
+    return place<K>(mesh, all);
+  };
+  cache.append(next(1), next(2));
+  for (const std::optional<Index> window : {std::optional<Index>(), std::optional<Index>(4)}) {
+    const Dense together = gather(attention(next(3), cache, {.window = window}));
+    for (Index s = 0; s < 3; ++s) {
+      const Index length = lengths[s] + 1;
+      const auto of = [&](Index first, std::uint64_t what) {
+        return place<K>(mesh, part(s, first, length - first, what));
+      };
+      const Dense alone = gather(attention(of(length - 1, 3), of(0, 1), of(0, 2), {.window = window}));
+      for (Index i = 0; i < alone.size(); ++i)
+        CHECK(std::abs(together[s * alone.size() + i] - alone[i]) <= 1e-14);
+    }
+  }
+}
+
 TEST_CASE("what the key/value cache refuses") {
   const auto mesh = line();
   using K = On1<4, Reduced>;
@@ -467,7 +510,7 @@ TEST_CASE("what the key/value cache refuses") {
              two = random<double, Reduced>(mesh, {2, 2, 1, 8}, 1);
   cache.append(three, three);
   CHECK(message_of<std::length_error>([&] { cache.append(two, two); }) ==
-        "KeyValueCache: 2 more tokens do not fit: it holds 3 of at most 4");
+        "KeyValueCache: 2 more tokens do not fit: row 0 holds 3 of at most 4");
   CHECK(message_of<std::invalid_argument>([&] { cache.append(three, two); }) ==
         "KeyValueCache: k is [2 x 3 x 1 x 8] and v [2 x 2 x 1 x 8], but the cache takes [2 x 3 x 1 x 8] and "
         "[2 x 3 x 1 x 8]");
@@ -485,7 +528,7 @@ TEST_CASE("what the key/value cache refuses") {
   CHECK(cache.length() == 3);
   CHECK(message_of<std::invalid_argument>([&] {
           attention(random<double, Shard<2>>(mesh, {2, 4, 3, 8}, 1), cache);
-        }) == "attention: q has 4 tokens, but the cache only 3: append their keys and values first");
+        }) == "attention: q has 4 tokens, but row 0 of the cache only 3: append their keys and values first");
   CHECK(contains(message_of<std::invalid_argument>([&] {
                    attention(random<double, Shard<2>>(mesh, {1, 1, 3, 8}, 1), cache);
                  }),

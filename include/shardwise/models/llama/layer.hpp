@@ -103,12 +103,14 @@ class LlamaAttention : public Module<LlamaAttention<MeshType, PlanType, T, NormS
                               rope(detail::normed_or_same(k_norm, k), documents..., rope_), v, documents...,
                               attention_options_));
   }
-  /// The same for tokens that follow those in the cache, to which their keys and values are appended.
+  /// The same for tokens that follow those in the selected rows of the cache, to which their keys and values are
+  /// appended.
   template <TensorType K>
   constexpr auto forward(const auto& x, KeyValueCache<K>& cache) const {
     auto [q, k, v] = heads_of(x);
     RopeOptions here = rope_;
-    here.first_position = cache.length();
+    const std::vector<Index> positions = cache.positions();
+    here.row_positions = positions;
     cache.append(rope(detail::normed_or_same(k_norm, k), here), v);
     return wo(attention(rope(detail::normed_or_same(q_norm, q), here), cache, attention_options_));
   }

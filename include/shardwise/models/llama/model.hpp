@@ -31,14 +31,14 @@
 
 namespace shardwise {
 
-/// The keys and values of the tokens so far, for each layer, sharded like the heads.
+/// The keys and values of the tokens so far, for each layer, sharded like the heads. Each row has a length of its own.
 template <TensorType Keys>
 class LlamaCache {
  public:
   /// Empty, for `batch` sequences of up to `capacity` tokens; the first layer may lack its attention.
   constexpr LlamaCache(const typename Keys::MeshOf& mesh, const LlamaConfig& config, Index batch,
                        Index capacity, bool first_has_attention = true)
-      : first_(first_has_attention ? 0 : 1) {
+      : rows_(batch, capacity, KeyValueCache<Keys>::shards_batch(mesh)), first_(first_has_attention ? 0 : 1) {
     layers_.reserve(static_cast<std::size_t>(config.layers));
     for (std::size_t i = 0; i < static_cast<std::size_t>(config.layers); ++i) {
       layers_.emplace_back(mesh, batch, i < first_ ? 0 : capacity, config.kv_heads, config.head_size(),
@@ -46,18 +46,33 @@ class LlamaCache {
     }
   }
 
-  /// The number of tokens in the cache, and the most that it can hold.
-  constexpr Index length() const { return first_ < layers_.size() ? layers_[first_].length() : 0; }
+  /// The number of tokens in a row, and the most that it can hold; 0 in a part of a model without attention.
+  constexpr Index length(Index row = 0) const {
+    return first_ < layers_.size() ? layers_[first_].length(row) : 0;
+  }
   constexpr Index capacity() const { return first_ < layers_.size() ? layers_[first_].capacity() : 0; }
+  /// Selects the rows that the model's calls continue, in the order of their ids, the same on every rank; by default
+  /// all (see `CacheRows`).
+  constexpr void select(std::span<const Index> rows) {
+    rows_.select(rows);
+    for (auto& layer : layers_) layer.select(rows);
+  }
+  /// Forgets all tokens, or those of a row, which must be the number of one.
   constexpr void clear() {
     for (auto& layer : layers_) layer.clear();
+  }
+  constexpr void clear(Index row) {
+    rows_.clear(row);
+    for (auto& layer : layers_) layer.clear(row);
   }
 
   /// For the model: the caches of its layers. Throws `std::invalid_argument` unless all of `layers` have the same
   /// tokens; they do not if a call of the model failed midway.
   constexpr std::vector<KeyValueCache<Keys>>& of(std::size_t layers) {
     bool even = layers == layers_.size();
-    for (std::size_t i = first_; i < layers_.size(); ++i) even = even && layers_[i].length() == length();
+    for (std::size_t i = first_; i < layers_.size(); ++i) {
+      even = even && static_cast<const CacheRows&>(layers_[i]) == layers_[first_];
+    }
     if (!even) {
       detail::fail({"LlamaCache: it is of a model with ", layers_.size(),
                     " layers, or a call failed half-way; clear it, or make another"});
@@ -66,6 +81,7 @@ class LlamaCache {
   }
 
  private:
+  CacheRows rows_;  ///< checks selections on every rank, also in a part without layers
   std::vector<KeyValueCache<Keys>> layers_;
   std::size_t first_;  ///< the first layer with an attention
 };
