@@ -67,6 +67,65 @@ TEST_CASE("top_k and top_p leave the most probable tokens") {
   CHECK(counts(logits, {.top_p = 1e-9}, 3)[4] == draws);
 }
 
+TEST_CASE("min_p leaves the tokens with at least this part of the greatest probability") {
+  check_distribution(logits, {.min_p = 0.5}, {0, 5, 0, 0, 8, 4});
+  check_distribution(logits, {.min_p = 0.2}, {2, 5, 0, 0, 8, 4});
+  check_distribution(logits, {.top_k = 2, .min_p = 0.1}, {0, 5, 0, 0, 8, 0});
+  for (const SamplingOptions& one :
+       {SamplingOptions{.temperature = 0.5, .min_p = 0.5}, {.min_p = 1}})  // 25 of 64
+    CHECK(counts(logits, one, 17)[4] == draws);
+}
+
+TEST_CASE("a bias is added to logits") {
+  check_distribution(logits, {.logit_bias = {{1, std::log(2.)}, {4, -infinity}, {3, std::log(3.)}}},
+                     {2, 10, 0, 3, 0, 4});
+  CHECK(sample(logits, {.temperature = 0, .logit_bias = {{0, 50}}}, 1, 1) == 0);
+}
+
+TEST_CASE(
+    "a penalty of repetition divides positive logits and multiplies negative ones, once for each token") {
+  // As torch: where(score < 0, score * 1.25, score / 1.25).
+  const std::vector<float> scores{2.f, -1.f, 0.5f, 0.f, 1.7f};
+  const auto greedy = [&](double penalty, const std::vector<std::int32_t>& before) {
+    return sample(penalize_repetition(scores, before, penalty), {.temperature = 0}, 1, 1);
+  };
+  CHECK(greedy(1.25, {}) == 0);
+  CHECK(greedy(1.25, {0}) == 4);              // 1.6
+  CHECK(greedy(1.25, {0, 4, 4, 4, 1}) == 0);  // 1.6 and 1.36
+  CHECK(greedy(1.25, {7, -1}) == 0);          // without logits
+  CHECK(greedy(0.5, {2}) == 0);
+  CHECK(greedy(0.25, {2}) == 0);  // both are 2
+  CHECK(greedy(0.2, {2}) == 2);
+  CHECK(penalize_repetition(std::vector<float>{-1, -2}, std::vector<std::int32_t>{0}, 1.5) ==
+        std::vector<float>{-1.5, -2});
+  CHECK_THROWS_WITH_AS(greedy(0, {}), "repetition penalty 0: expected a finite number above 0",
+                       std::invalid_argument);
+  CHECK_THROWS_WITH_AS(greedy(infinity, {}), doctest::Contains("penalty inf: expected"),
+                       std::invalid_argument);
+}
+
+TEST_CASE("log-probabilities of tokens, and the most probable ones") {
+  const std::vector<float> scores{0.f, 3.f, -std::numeric_limits<float>::infinity(), 3.f, 1.f};
+  const double sum = std::log(1 + 2 * std::exp(3.) + std::exp(1.));
+  CHECK(log_probability(scores, 1) == doctest::Approx(3 - sum));
+  CHECK(log_probability(scores, 0) == doctest::Approx(-sum));
+  CHECK(log_probability(scores, 2) == -infinity);
+  const auto best = most_probable(scores, 3);
+  REQUIRE(best.size() == 3);
+  CHECK(best[0].id == 1);
+  CHECK(best[1].id == 3);
+  CHECK(best[2].id == 4);
+  CHECK(best[2].logarithm == log_probability(scores, 4));
+  CHECK(most_probable(scores, 0).empty());
+  CHECK(most_probable(scores, 9).size() == 5);
+  CHECK_THROWS_WITH_AS(log_probability(scores, 5), "token 5: expected one from 0 to 4",
+                       std::invalid_argument);
+  CHECK_THROWS_WITH_AS(log_probability(scores, -1), "token -1: expected one from 0 to 4",
+                       std::invalid_argument);
+  CHECK_THROWS_AS(most_probable(std::vector<float>{1, std::numeric_limits<float>::quiet_NaN()}, 1),
+                  std::invalid_argument);
+}
+
 TEST_CASE("of equal logits the lowest ids come first") {
   const std::vector<double> ties{1, 3, 3, 2, 3};
   CHECK(sample(ties, {.temperature = 0}, 1, 2) == 1);
@@ -110,6 +169,12 @@ TEST_CASE("nonsense is an error") {
   refused(two, {.top_p = 0}, "top_p 0: expected");
   refused(two, {.top_p = 1.5}, "top_p 1.5: expected");
   refused(two, {.top_p = nan}, "top_p nan: expected");
+  refused(two, {.min_p = -0.1}, "min_p -0.1: expected 0 to 1");
+  refused(two, {.min_p = nan}, "min_p nan: expected");
+  refused(two, {.logit_bias = {{2, 1}}}, "logit_bias of token 2: expected a token from 0 to 1");
+  refused(two, {.logit_bias = {{-1, 1}}}, "logit_bias of token -1: expected");
+  refused(two, {.logit_bias = {{1, nan}}}, "logit_bias nan of token 1: expected");
+  refused(two, {.logit_bias = {{1, infinity}}}, "logit_bias inf of token 1: expected");
   refused({1, nan}, {}, "logit 1 is nan");
   refused({1, nan}, {.temperature = 0}, "logit 1 is nan");
   refused({nan, 1}, {.temperature = 0}, "logit 0 is nan");

@@ -8,6 +8,8 @@
 ///
 /// ```
 /// std::int32_t next = sample(logits, {.temperature = 0.8, .top_k = 40}, seed, position);
+/// double probability = std::exp(log_probability(logits, next));          // before the options
+/// auto others = penalize_repetition(logits, tokens_so_far, 1.2);         // logits for sample
 /// ```
 
 #include <algorithm>
@@ -20,13 +22,24 @@
 
 namespace shardwise {
 
-/// Which tokens may be drawn: applies the temperature, then `top_k`, then `top_p`.
+/// Which tokens may be drawn: applies `logit_bias`, the temperature, `top_k`, `top_p` and `min_p`, in this order.
 struct SamplingOptions {
   double temperature = 1;  ///< divides the logits; 0: always the greatest
   Index top_k = 0;         ///< only the k most probable (Fan, Lewis and Dauphin, ACL 2018); 0: all
   /// Only the most probable ones whose probabilities first reach the sum p, of those that `top_k` leaves (Holtzman
   /// et al., "The curious case of neural text degeneration", ICLR 2020).
   double top_p = 1;
+  /// Only those whose probability is at least this part of the greatest (Nguyen et al., "Turning up the heat: min-p
+  /// sampling", ICLR 2025); 0: all.
+  double min_p = 0;
+  /// Is added to the logits of tokens; -inf: the token is not drawn.
+  std::vector<std::pair<std::int32_t, double>> logit_bias{};
+};
+
+/// A token, and the natural logarithm of its probability.
+struct TokenProbability {
+  std::int32_t id;
+  double logarithm;
 };
 
 namespace detail {
@@ -37,7 +50,7 @@ constexpr double uniform_draw(std::uint64_t seed, std::uint64_t draw) {
   return static_cast<double>(std::uint64_t{words[0]} << 21 | words[1] >> 11) * 0x1p-53;
 }
 
-inline void check_sampling(const SamplingOptions& options) {
+inline void check_sampling(const SamplingOptions& options, std::size_t logits) {
   if (!(options.temperature >= 0) || is_infinite(options.temperature)) {
     fail({"temperature ", options.temperature, ": expected a finite number, 0 or more"});
   }
@@ -46,6 +59,15 @@ inline void check_sampling(const SamplingOptions& options) {
   }
   if (!(options.top_p > 0 && options.top_p <= 1)) {
     fail({"top_p ", options.top_p, ": expected more than 0 and at most 1"});
+  }
+  if (!(options.min_p >= 0 && options.min_p <= 1)) {
+    fail({"min_p ", options.min_p, ": expected 0 to 1"});
+  }
+  for (const auto& [id, bias] : options.logit_bias) {
+    if (id < 0 || static_cast<std::size_t>(id) >= logits)
+      fail({"logit_bias of token ", id, ": expected a token from 0 to ", logits - 1});
+    if (is_nan(bias) || bias == std::numeric_limits<double>::infinity())
+      fail({"logit_bias ", bias, " of token ", id, ": expected a finite number, or -inf"});
   }
 }
 
@@ -94,10 +116,26 @@ inline std::vector<WeightedToken> most_probable(std::vector<WeightedToken> token
   return result;
 }
 
+/// The logarithm of the sum of the exponentials.
+template <class T>
+double log_sum(std::span<const T> logits) {
+  const auto most = static_cast<double>(logits[greatest(logits)]);
+  double sum = 0;
+  for (const T logit : logits) sum += std::exp(static_cast<double>(logit) - most);
+  return most + std::log(sum);
+}
+
 template <class T>
 std::int32_t sample(std::span<const T> logits, const SamplingOptions& options, std::uint64_t seed,
                     std::uint64_t position) {
-  check_sampling(options);
+  check_sampling(options, logits.size());
+  std::vector<T> biased;
+  if (!options.logit_bias.empty()) {
+    biased.assign(logits.begin(), logits.end());
+    for (const auto& [id, bias] : options.logit_bias)
+      biased[static_cast<std::size_t>(id)] += static_cast<T>(bias);
+    logits = biased;
+  }
   const std::size_t best = greatest(logits);
   if (options.temperature == 0) return static_cast<std::int32_t>(best);
   std::vector<WeightedToken> tokens;
@@ -114,6 +152,7 @@ std::int32_t sample(std::span<const T> logits, const SamplingOptions& options, s
     const double enough = options.top_p * sum_of_weights(tokens);
     tokens = most_probable(std::move(tokens), logits.size(), enough);
   }
+  std::erase_if(tokens, [&](const WeightedToken& token) { return token.weight < options.min_p; });
   const double target = uniform_draw(seed, position) * sum_of_weights(tokens);
   double sum = 0;
   for (const WeightedToken& token : tokens) {
@@ -136,6 +175,47 @@ inline std::int32_t sample(std::span<const float> logits, const SamplingOptions&
 inline std::int32_t sample(std::span<const double> logits, const SamplingOptions& options, std::uint64_t seed,
                            std::uint64_t position) {
   return detail::sample(logits, options, seed, position);
+}
+
+/// The logits, with those of the tokens in `before` divided by `penalty` if they are positive, multiplied by it if they
+/// are negative: once for each token, as transformers does (Keskar et al., "CTRL", 2019). Tokens without a logit do not
+/// matter. Throws `std::invalid_argument` unless the penalty is a finite number above 0.
+inline std::vector<float> penalize_repetition(std::span<const float> logits,
+                                              std::span<const std::int32_t> before, double penalty) {
+  if (!(penalty > 0) || detail::is_infinite(penalty))
+    detail::fail({"repetition penalty ", penalty, ": expected a finite number above 0"});
+  std::vector<float> result(logits.begin(), logits.end());
+  std::vector<bool> done(logits.size());
+  const auto factor = static_cast<float>(penalty);
+  for (const std::int32_t id : before) {
+    const auto i = static_cast<std::size_t>(id);
+    if (i >= done.size() || done[i]) continue;
+    done[i] = true;
+    result[i] = result[i] < 0 ? result[i] * factor : result[i] / factor;
+  }
+  return result;
+}
+
+/// The natural logarithm of softmax(logits)[id]. Throws `std::invalid_argument` if there is no such logit, and as
+/// `sample` for the logits.
+inline double log_probability(std::span<const float> logits, std::int32_t id) {
+  const auto i = static_cast<std::size_t>(id);
+  if (i >= logits.size()) detail::fail({"token ", id, ": expected one from 0 to ", std::ssize(logits) - 1});
+  return static_cast<double>(logits[i]) - detail::log_sum(logits);
+}
+
+/// Those of the `count` most probable tokens, in order; among equals, lower ids come first.
+inline std::vector<TokenProbability> most_probable(std::span<const float> logits, Index count) {
+  const double sum = detail::log_sum(logits);
+  std::vector<TokenProbability> all;
+  for (std::size_t i = 0; i < logits.size(); ++i)
+    all.push_back({static_cast<std::int32_t>(i), static_cast<double>(logits[i]) - sum});
+  const Index kept = std::clamp<Index>(count, 0, std::ssize(all));
+  std::partial_sort(all.begin(), all.begin() + kept, all.end(), [](const auto& a, const auto& b) {
+    return a.logarithm != b.logarithm ? a.logarithm > b.logarithm : a.id < b.id;
+  });
+  all.resize(static_cast<std::size_t>(kept));
+  return all;
 }
 
 }  // namespace shardwise
