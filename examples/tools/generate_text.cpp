@@ -17,13 +17,12 @@
 #include <shardwise/mesh/mesh.hpp>
 #include <shardwise/mesh/trace.hpp>
 #include <shardwise/models/llama/files.hpp>
-#include <shardwise/tensor/distribute.hpp>
 #include <shardwise/text/tokenizer.hpp>
 
 #include "expect_weights.hpp"
+#include "generator.hpp"
 #include "job_hosts.hpp"
 #include "printable.hpp"
-#include "text_model.hpp"
 
 namespace tools {
 
@@ -52,25 +51,21 @@ std::vector<std::int32_t> read_tokens(const std::filesystem::path& path, sw::Ind
   return ids;
 }
 
-/// One sequence, the same on every rank.
-auto sequence_of(const Mesh& mesh, std::span<const std::int32_t> ids) {
-  return sw::distribute<sw::Replicate, sw::Replicate, sw::Replicate, sw::Replicate, sw::Replicate>(
-      mesh, sw::Shape<2>{1, static_cast<sw::Index>(ids.size())}, ids);
-}
-
 /// Calls f(id) for each new token until it returns false; all ranks get the same tokens, each below `known`.
 void generate(auto& model, std::span<const std::int32_t> prompt, const TextOptions& options, sw::Index known,
               auto f) {
-  auto ids = sequence_of(model.mesh(), prompt);
+  auto ids = batch_of(model.mesh(), prompt);
   auto cache = model.make_cache(ids, ids.shape()[1] + options.new_tokens);
   for (sw::Index i = 0; i < options.new_tokens; ++i) {
-    const auto id = static_cast<std::int32_t>(model.next(ids, cache, [&](const auto& logits) {
+    std::array<double, 1> number{};
+    model.next(ids, cache, number, [&](const auto& logits) {
       const std::span<const float> row(logits.data(),
                                        static_cast<std::size_t>(std::min(known, logits.shape()[2])));
-      return sw::sample(row, options.sampling, options.seed, static_cast<std::uint64_t>(i));
-    }));
+      number[0] = sw::sample(row, options.sampling, options.seed, static_cast<std::uint64_t>(i));
+    });
+    const auto id = static_cast<std::int32_t>(number[0]);
     if (!f(id)) return;
-    ids = sequence_of(model.mesh(), std::span(&id, 1));
+    ids = batch_of(model.mesh(), std::span(&id, 1));
   }
 }
 
@@ -78,9 +73,10 @@ void generate(auto& model, std::span<const std::int32_t> prompt, const TextOptio
 void print_plan_of_token(const JobSizes& sizes, const sw::LlamaConfig& config) {
   const JobPlan plan = sw::trace<Job>(sizes, [&](const Job& job) {
     TextModel<> model(job, config);
-    const auto id = sequence_of(model.mesh(), std::array{0});
+    const auto id = batch_of(model.mesh(), std::array{0});
     auto cache = model.make_cache(id, config.context);
-    model.next(id, cache, [](const auto&) { return 0; });
+    std::array<double, 1> number{};
+    model.next(id, cache, number, [](const auto&) {});
   });
   std::printf("a token: %lld all-reduces and %lld all-gather",
               static_cast<long long>(plan.count(sw::Collective::all_reduce)),
@@ -150,7 +146,7 @@ void write_text_with(const TextOptions& options) {
     print_plan_of_token(sizes, config);
   }
   if (!options.dump_logits.empty()) {
-    const auto ids = sequence_of(model.mesh(), prompt);
+    const auto ids = batch_of(model.mesh(), prompt);
     model.each(ids, [&](const auto& logits) {
       sw::write_tensors(options.dump_logits, {{"input_ids", ids}, {"logits", logits}});
     });

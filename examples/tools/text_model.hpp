@@ -25,30 +25,41 @@ class TextModel {
   };
 
  public:
+  using Ids = sw::Tensor<std::int32_t, 2, Mesh, sw::Replicate, sw::Replicate, sw::Replicate, sw::Replicate,
+                         sw::Replicate>;
   using Part = sw::Llama<Mesh, typename std::conditional_t<std::is_void_v<Block>, std::type_identity<Floats>,
                                                            PlanOf<Block>>::type>;
+  using Cache = decltype(std::declval<const Part&>().make_cache(std::declval<const Ids&>(), sw::Index{}));
 
   TextModel(const Job& job, const sw::LlamaConfig& config)
-      : pipeline_(job, sw::gpipe(job.size<sw::pp>(), 1)),
+      : job_(job),
+        config_(config),
+        pipeline_(job, sw::gpipe(job.size<sw::pp>(), 1)),
         stages_(pipeline_.stages([&](int stage, const Mesh& mesh) {
           return Part(mesh, config, sw::LlamaPart::of(config, pipeline_.schedule().rank_of_stage, stage));
         })) {}
 
+  const sw::LlamaConfig& config() const { return config_; }
   /// The mesh of this rank's stage.
   const Mesh& mesh() const { return pipeline_.mesh(); }
   sw::Stages<Part>& stages() { return stages_; }
-  auto make_cache(const auto& ids, sw::Index capacity) { return stages_.front().make_cache(ids, capacity); }
+  Cache make_cache(const Ids& ids, sw::Index capacity) { return stages_.front().make_cache(ids, capacity); }
 
-  /// f(logits), on every rank, for the token after `ids`, which follow those in the cache: [1, 1, vocabulary].
-  double next(const auto& ids, auto& cache, auto f) {
-    return pass(
+  /// f(logits) for the tokens after `ids`, which follow those in the cache's selected rows: [rows, 1, vocabulary]. f
+  /// runs on the ranks of the last stage, and writes `numbers`, which are zeros, and which every rank gets.
+  void next(const auto& ids, auto& cache, std::span<double> numbers, auto f) {
+    pass(
         ids, [&](const Part& part, const auto& x) { return part.middle(x, cache); },
         [&](const Part& part, const auto& x) {
           // The logits of one token are small, so they are gathered on every rank of the stage.
-          return f(
-              sw::redistribute<sw::Replicate, sw::Replicate, sw::Replicate, sw::Replicate, sw::Replicate>(
-                  part.end_of_last(x)));
+          f(sw::redistribute<sw::Replicate, sw::Replicate, sw::Replicate, sw::Replicate, sw::Replicate>(
+              part.end_of_last(x)));
+          return 0;
         });
+    if (job_.size<sw::pp>() == 1) return;
+    constexpr sw::AxisSet stages = 1u << Job::AxesOf::index<sw::pp>;
+    sw::MeshView(job_).all_reduce(numbers.data(), std::ssize(numbers), sw::DataType::f64, sw::ReduceOp::sum,
+                                  stages);
   }
   /// f(logits) for all `ids`, on the ranks of the last stage.
   void each(const auto& ids, auto f) {
@@ -67,6 +78,8 @@ class TextModel {
         [&](const Part& part) { return part.begin(ids); }, middle, end);
   }
 
+  Job job_;
+  sw::LlamaConfig config_;
   sw::Pipeline<Job> pipeline_;
   sw::Stages<Part> stages_;
 };

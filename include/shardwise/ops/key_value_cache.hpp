@@ -62,9 +62,14 @@ class CacheRows {
     for (Index row = 0; row < rows(); ++row) selected_.push_back(row);
   }
 
-  /// Forgets the tokens of all rows, or of one; the memory stays.
+  /// Forgets the tokens of all rows, or those of one except the first `kept`; the memory stays. Throws
+  /// `std::invalid_argument` if there is no such row, or if it has fewer tokens.
   constexpr void clear() { std::fill(lengths_.begin(), lengths_.end(), 0); }
-  constexpr void clear(Index row) { lengths_[checked(row)] = 0; }
+  constexpr void clear(Index row, Index kept = 0) {
+    if (kept < 0 || kept > length(row))
+      detail::fail({"KeyValueCache: row ", row, " cannot keep ", kept, " tokens of ", length(row)});
+    lengths_[checked(row)] = kept;
+  }
 
   /// Throws `std::length_error` unless each selected row has room for more tokens.
   constexpr void check_room(Index tokens) const {

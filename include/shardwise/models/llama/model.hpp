@@ -57,13 +57,13 @@ class LlamaCache {
     rows_.select(rows);
     for (auto& layer : layers_) layer.select(rows);
   }
-  /// Forgets all tokens, or those of a row, which must be the number of one.
+  /// Forgets all tokens, or those of a row except the first `kept`, of which it must have so many.
   constexpr void clear() {
     for (auto& layer : layers_) layer.clear();
   }
-  constexpr void clear(Index row) {
+  constexpr void clear(Index row, Index kept = 0) {
     rows_.clear(row);
-    for (auto& layer : layers_) layer.clear(row);
+    for (std::size_t i = first_; i < layers_.size(); ++i) layers_[i].clear(row, kept);
   }
 
   /// For the model: the caches of its layers. Throws `std::invalid_argument` unless all of `layers` have the same
