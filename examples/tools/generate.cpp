@@ -21,8 +21,20 @@ void add_options(CLI::App& app, TextOptions& text) {
                  "a folder with config.json, model.safetensors and optionally tokenizer.json")
       ->required();
   auto* prompt = app.add_option("--prompt", text.prompt, "the text to continue");
-  app.add_option("--tokens", text.tokens, "a file of token ids to continue, instead of --prompt")
-      ->excludes(prompt);
+  auto* tokens =
+      app.add_option("--tokens", text.tokens, "a file of token ids to continue, instead of --prompt")
+          ->excludes(prompt);
+  auto* prompts = app.add_option("--prompts", text.prompts,
+                                 "continue many prompts, each a line of this file of JSON lines")
+                      ->excludes(prompt)
+                      ->excludes(tokens);
+  app.add_option("--to", text.to, "write the texts of --prompts to this file, not to the standard output")
+      ->needs(prompts);
+  add_count(app, "--rows", text.rows, "how many texts of --prompts are written at once")->needs(prompts);
+  app.add_flag("--chat", text.chat, "a dialogue on the terminal, by the model's chat template")
+      ->excludes(prompt)
+      ->excludes(tokens)
+      ->excludes(prompts);
   add_count(app, "--pp", text.pp, "pipeline stages; the ranks of a stage split its layers");
   app.add_option(
          "--weight-bits", text.weight_bits,
@@ -39,8 +51,17 @@ void add_options(CLI::App& app, TextOptions& text) {
   app.add_option("--top-p", text.sampling.top_p,
                  "sample from the most likely tokens that reach this total probability")
       ->check(CLI::Range(1e-9, 1.0));
-  app.add_option("--dump-logits", text.dump_logits,
-                 "write the logits of the prompt to this safetensors file");
+  app.add_option("--min-p", text.sampling.min_p,
+                 "sample from the tokens with at least this part of the greatest probability; 0: from all")
+      ->check(CLI::Range(0.0, 1.0));
+  app.add_option("--repetition-penalty", text.repetition_penalty,
+                 "divides the positive logits of the tokens so far, multiplies the negative ones; 1: none")
+      ->check(CLI::Range(1e-9, 1e9));
+  app.add_option("--stop", text.stops, "end a text before this text; may be given several times")
+      ->allow_extra_args(false);
+  app.add_option("--dump-logits", text.dump_logits, "write the logits of the prompt to this safetensors file")
+      ->excludes("--prompts")
+      ->excludes("--chat");
   add_whole<std::uint64_t>(app, "--seed", text.seed, "seed of the sampling");
 }
 
@@ -56,6 +77,7 @@ int main(int argc, char** argv) {
   if (const auto code = app.answer_without_mpi(argc, argv)) return *code;
   return sw::run(argc, argv, [&] {
     if (auto code = parse(app, argc, argv)) return *code;
+    if (text.chat && app.count("--timeout") == 0) timeout = 0;  // ranks wait for what a person writes
     const auto watched = watchdog(timeout);
     write_text(text);
     return after_output(0);

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include <shardwise/text/sampling.hpp>
 
@@ -16,17 +17,20 @@ namespace tools {
 namespace sw = shardwise;
 
 struct TextOptions {
-  std::filesystem::path weights, tokens, dump_logits;
+  std::filesystem::path weights, tokens, prompts, to, dump_logits;
   std::string prompt;
+  bool chat = false;
   int pp = 1, weight_bits = 32;
-  sw::Index new_tokens = 200;
+  sw::Index new_tokens = 200, rows = 8;
   sw::SamplingOptions sampling{.temperature = 0.8, .top_k = 40};
+  double repetition_penalty = 1;
   std::uint64_t seed = 1;
+  std::vector<std::string> stops;
 };
 
-/// Continues a prompt with the weights of a folder; optionally writes the logits of the prompt. The layers are
-/// divided over `pp` stages; the ranks of a stage split each layer, and the key/value heads over as many ranks as
-/// divide their number. Collective over the whole job.
+/// Continues a prompt with the weights of a folder, optionally writing the logits of the prompt; or the prompts of a
+/// file, several at once; or a dialogue on the terminal. The layers are divided over `pp` stages; the ranks of a stage
+/// split each layer, and the key/value heads over as many ranks as divide their number. Collective over the whole job.
 void write_text(const TextOptions& options);
 
 }  // namespace tools

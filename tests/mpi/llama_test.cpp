@@ -307,7 +307,8 @@ TEST_CASE("a cache takes no more than it has room for, and stays as it is") {
   CHECK(cache.capacity() == 6);
   model.next(ids, cache);
   CHECK_THROWS_WITH_AS(model.next(ids, cache),
-                       "KeyValueCache: 4 more tokens do not fit: row 0 holds 4 of at most 6", std::length_error);
+                       "KeyValueCache: 4 more tokens do not fit: row 0 holds 4 of at most 6",
+                       std::length_error);
   CHECK(cache.length() == 4);
   const auto two = sw::zeros<std::int32_t, Shard<0>, Replicate, Replicate>(mesh, {3, 2});
   const auto logits = model.next(two, cache);
