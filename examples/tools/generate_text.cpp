@@ -363,6 +363,7 @@ void write_text_with(const TextOptions& options) {
     const auto ids = batch_of(model.mesh(), prompt);
     model.each(ids, [&](const auto& logits) {
       sw::write_tensors(options.dump_logits, {{"input_ids", ids}, {"logits", logits}});
+      return 0;
     });
     if (prints) std::printf("logits written to %s\n", options.dump_logits.c_str());
   }
@@ -377,9 +378,7 @@ void write_text_with(const TextOptions& options) {
 }  // namespace
 
 void write_text(const TextOptions& options) {
-  if (options.weight_bits == 8) return write_text_with<sw::Block8>(options);
-  if (options.weight_bits == 4) return write_text_with<sw::Block4>(options);
-  write_text_with<void>(options);
+  with_weight_bits(options.weight_bits, [&]<class Block>(Block*) { write_text_with<Block>(options); });
 }
 
 }  // namespace tools

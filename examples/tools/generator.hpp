@@ -20,12 +20,6 @@
 
 namespace tools {
 
-/// Sequences of equal length, the same on every rank of a mesh: [rows, tokens].
-inline auto batch_of(const Mesh& mesh, std::span<const std::int32_t> ids, sw::Index rows = 1) {
-  return sw::distribute<sw::Replicate, sw::Replicate, sw::Replicate, sw::Replicate, sw::Replicate>(
-      mesh, sw::Shape<2>{rows, std::ssize(ids) / rows}, ids);
-}
-
 /// A model and a cache, without their types. All ranks make the same calls.
 class CachedModel {
  public:

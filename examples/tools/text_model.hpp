@@ -10,10 +10,17 @@
 #include <shardwise/nn/quantized.hpp>
 #include <shardwise/pipeline/pipeline.hpp>
 #include <shardwise/schedule/one_forward_one_backward.hpp>
+#include <shardwise/tensor/distribute.hpp>
 
 #include "llama_mesh.hpp"
 
 namespace tools {
+
+/// Sequences of equal length, the same on every rank of a mesh: [rows, tokens].
+inline auto batch_of(const Mesh& mesh, std::span<const std::int32_t> ids, sw::Index rows = 1) {
+  return sw::distribute<sw::Replicate, sw::Replicate, sw::Replicate, sw::Replicate, sw::Replicate>(
+      mesh, sw::Shape<2>{rows, std::ssize(ids) / rows}, ids);
+}
 
 /// `Block`: `sw::Block8` or `sw::Block4` for quantised weights; `void` for weights in float.
 template <class Block = void>
@@ -61,14 +68,11 @@ class TextModel {
     sw::MeshView(job_).all_reduce(numbers.data(), std::ssize(numbers), sw::DataType::f64, sw::ReduceOp::sum,
                                   stages);
   }
-  /// f(logits) for all `ids`, on the ranks of the last stage.
-  void each(const auto& ids, auto f) {
-    pass(
+  /// f(logits) for all `ids`, called on the ranks of the last stage; its result is returned on every rank.
+  double each(const auto& ids, auto f) {
+    return pass(
         ids, [](const Part& part, const auto& x) { return part.middle(x); },
-        [&](const Part& part, const auto& x) {
-          f(part.end(x));
-          return 0;
-        });
+        [&](const Part& part, const auto& x) { return f(part.end(x)); });
   }
 
  private:
@@ -83,5 +87,12 @@ class TextModel {
   sw::Pipeline<Job> pipeline_;
   sw::Stages<Part> stages_;
 };
+
+/// Calls f with a null pointer to the type that `TextModel` takes for weights of so many bits: 32, 8 or 4.
+inline void with_weight_bits(int bits, auto f) {
+  if (bits == 8) return f(static_cast<sw::Block8*>(nullptr));
+  if (bits == 4) return f(static_cast<sw::Block4*>(nullptr));
+  f(static_cast<void*>(nullptr));
+}
 
 }  // namespace tools

@@ -1,0 +1,54 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+
+/// @file
+/// Measures a Llama in Hugging Face's format: its perplexity on a text, and its answers to multiple-choice questions.
+
+#include <shardwise/comm/environment.hpp>
+
+#include "evaluate_text.hpp"
+#include "options.hpp"
+#include "watchdog.hpp"
+
+namespace {
+
+using namespace tools;
+
+void add_options(CLI::App& app, EvaluationOptions& options) {
+  app.add_option("--weights", options.weights,
+                 "a folder with config.json, model.safetensors and tokenizer.json")
+      ->required();
+  app.add_option("--text", options.text, "a file of text, for the perplexity");
+  app.add_option("--questions", options.questions,
+                 "a file with a question per line: {\"prompt\": \"2 + 2 =\", \"choices\": [\" 4\", \" 5\"], "
+                 "\"answer\": 0}");
+  add_count(app, "--context", options.context,
+            "tokens of the text that are predicted together; default: as config.json says");
+  add_count(app, "--pp", options.pp, "pipeline stages; the ranks of a stage split its layers");
+  app.add_option(
+         "--weight-bits", options.weight_bits,
+         "bits of a weight in memory: 32, in float; 8 or 4, rounded while the files are read. Experts stay "
+         "in float")
+      ->check(CLI::IsMember({32, 8, 4}));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  EvaluationOptions options;
+  CommandLine app(
+      "Measures a Llama that is split over all ranks: its perplexity on a text, and how many multiple-choice "
+      "questions "
+      "it answers correctly.",
+      "shardwise-evaluate");
+  add_options(app, options);
+  double timeout = 600;
+  add_timeout(app, timeout);
+  if (const auto code = app.answer_without_mpi(argc, argv)) return *code;
+  return sw::run(argc, argv, [&] {
+    if (auto code = parse(app, argc, argv)) return *code;
+    const auto watched = watchdog(timeout);
+    evaluate(options);
+    return after_output(0);
+  });
+}
