@@ -120,6 +120,7 @@ int main(int argc, char** argv) {
                   options.megabytes, sw::world().size(), options.repetitions);
       std::printf("%-22s %4s %14s %14s   %s\n", "weights", "rows", "a rank", "reading", "ratio");
     }
+    compare_blocks<kernel::Block16>("16 bits", options, matrix, x, y);
     compare_blocks<kernel::Block8>("8 bits", options, matrix, x, y);
     compare_blocks<kernel::Block4>("4 bits", options, matrix, x, y);
     compare("float, gemm", options, repeat(options, matrix), n * n, [&](const float* w, Index rows) {

@@ -27,9 +27,9 @@ void add_options(CLI::App& app, EvaluationOptions& options) {
   add_count(app, "--pp", options.pp, "pipeline stages; the ranks of a stage split its layers");
   app.add_option(
          "--weight-bits", options.weight_bits,
-         "bits of a weight in memory: 32, in float; 8 or 4, rounded while the files are read. Experts stay "
-         "in float")
-      ->check(CLI::IsMember({32, 8, 4}));
+         "bits of a weight in memory: 32, in float; 16, 8 or 4, rounded while the files are read. Experts "
+         "stay in float")
+      ->check(CLI::IsMember({32, 16, 8, 4}));
 }
 
 }  // namespace

@@ -38,9 +38,9 @@ void add_options(CLI::App& app, TextOptions& text) {
   add_count(app, "--pp", text.pp, "pipeline stages; the ranks of a stage split its layers");
   app.add_option(
          "--weight-bits", text.weight_bits,
-         "bits of a weight in memory: 32, in float; 8 or 4, rounded while the files are read. Experts stay "
-         "in float")
-      ->check(CLI::IsMember({32, 8, 4}));
+         "bits of a weight in memory: 32, in float; 16, 8 or 4, rounded while the files are read. Experts "
+         "stay in float")
+      ->check(CLI::IsMember({32, 16, 8, 4}));
   app.add_option("--new-tokens", text.new_tokens, "number of tokens to generate")
       ->check(CLI::Range(0, 1 << 24));
   app.add_option("--temperature", text.sampling.temperature,

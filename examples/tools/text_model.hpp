@@ -22,7 +22,7 @@ inline auto batch_of(const Mesh& mesh, std::span<const std::int32_t> ids, sw::In
       mesh, sw::Shape<2>{rows, std::ssize(ids) / rows}, ids);
 }
 
-/// `Block`: `sw::Block8` or `sw::Block4` for quantised weights; `void` for weights in float.
+/// `Block`: `sw::Block16`, `sw::Block8` or `sw::Block4` for weights in blocks; `void` for weights in float.
 template <class Block = void>
 class TextModel {
   using Floats = sw::LlamaExpertParallel<sw::LlamaTensorParallel<Split>, Split>;
@@ -88,8 +88,9 @@ class TextModel {
   sw::Stages<Part> stages_;
 };
 
-/// Calls f with a null pointer to the type that `TextModel` takes for weights of so many bits: 32, 8 or 4.
+/// Calls f with a null pointer to the type that `TextModel` takes for weights of so many bits: 32, 16, 8 or 4.
 inline void with_weight_bits(int bits, auto f) {
+  if (bits == 16) return f(static_cast<sw::Block16*>(nullptr));
   if (bits == 8) return f(static_cast<sw::Block8*>(nullptr));
   if (bits == 4) return f(static_cast<sw::Block4*>(nullptr));
   f(static_cast<void*>(nullptr));

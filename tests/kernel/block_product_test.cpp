@@ -16,6 +16,7 @@ namespace {
 using namespace shardwise;
 using namespace shardwise::testing;
 
+using kernel::Block16;
 using kernel::Block4;
 using kernel::Block8;
 using kernel::Instructions;
@@ -131,6 +132,21 @@ TEST_CASE("blocks that a file has are read byte for byte") {
   CHECK(dequantised<Block4>(1, 1, {four}) == expected);
 }
 
+TEST_CASE("16 bits are those of bfloat16") {
+  std::vector<float> x(32, 0.f);
+  x[0] = -1.5f;
+  x[1] = 1 + 0x1p-8f;      // a tie: to even
+  x[2] = 1 + 3 * 0x1p-8f;  // the other
+  x[31] = 1e-40f;          // subnormal numbers count, too
+  const auto w = quantised<Block16>(1, 1, x);
+  CHECK(w[0].values[0] == Eigen::bfloat16(-1.5f));
+  CHECK(w[0].values[1] == Eigen::bfloat16(1.f));
+  CHECK(w[0].values[2] == Eigen::bfloat16(1 + 0x1p-6f));
+  const auto numbers = dequantised<Block16>(1, 1, w);
+  CHECK(numbers[0] == -1.5f);
+  CHECK(std::abs(numbers[31] - 1e-40f) <= 5e-41f);
+}
+
 TEST_CASE_TEMPLATE("quantised numbers are within half a scale", Block, Block8, Block4) {
   const Index rows = 3, groups = 50;
   for (const double bound : {1e-9, 1e-3, 1., 4e5}) {
@@ -194,7 +210,8 @@ void check_product(const Product& p) {
       }
       for (Index i = g * numbers_per_block; i < (g + 1) * numbers_per_block; ++i) {
         const double number = static_cast<double>(x[at(r * ldx + i)]);
-        rounded[at(i)] = std::round(number * 127 / largest) * largest / 127;
+        rounded[at(i)] =
+            std::is_same_v<Block, Block16> ? number : std::round(number * 127 / largest) * largest / 127;
       }
     }
     for (Index o = 0; o < ldy; ++o) {
@@ -220,8 +237,8 @@ void check_product(const Product& p) {
   }
 }
 
-TEST_CASE_TEMPLATE("products agree with double, and have the same bits by all instructions", Block, Block8,
-                   Block4) {
+TEST_CASE_TEMPLATE("products agree with double, and have the same bits by all instructions", Block, Block16,
+                   Block8, Block4) {
   MESSAGE("instruction sets: " << all_instructions().size());
   for (const Index rows : {1, 2, 3, 4, 5, 7, 8, 13}) {
     for (const Index gap : {0, 3}) {
@@ -236,7 +253,7 @@ TEST_CASE_TEMPLATE("products agree with double, and have the same bits by all in
   check_product<Block>({2, 301, 173});
 }
 
-TEST_CASE_TEMPLATE("a row has the same bits alone and among others", Block, Block8, Block4) {
+TEST_CASE_TEMPLATE("a row has the same bits alone and among others", Block, Block16, Block8, Block4) {
   const Product all{11, 7, 33};
   const Index in = all.groups * numbers_per_block;
   const auto x = numbers<float>(all.rows * in, 3);
@@ -337,7 +354,7 @@ TEST_CASE_TEMPLATE("numbers that are tiny, huge, or not finite", Block, Block8, 
   }
 }
 
-TEST_CASE_TEMPLATE("the product agrees with that of the numbers that are not rounded", Block, Block8,
+TEST_CASE_TEMPLATE("the product agrees with that of the numbers that are not rounded", Block, Block16, Block8,
                    Block4) {
   const Index rows = 5, out = 70, groups = 40, in = groups * numbers_per_block;
   const auto x = numbers<float>(rows * in, 7);

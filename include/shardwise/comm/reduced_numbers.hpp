@@ -74,6 +74,7 @@ inline void add_bf16(Index count, const void* first, const void* terms, Index st
 }
 
 inline MPI_Datatype mpi_type(DataType type) {
+  if (type == DataType::q16) return mpi_bytes<64>();
   if (type == DataType::q8) return mpi_bytes<34>();
   if (type == DataType::q4) return mpi_bytes<18>();
   const MPI_Datatype in_their_order[] = {MPI_FLOAT,   MPI_DOUBLE,  MPI_UINT16_T,

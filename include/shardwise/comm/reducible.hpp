@@ -27,22 +27,22 @@
 
 namespace shardwise {
 
-/// The element types that collectives can move. `bf16` is the upper half of a `float`; `q8` and `q4` are blocks of 32
-/// numbers in 34 and 18 bytes (kernel/weight_blocks.hpp), which are moved but not reduced.
-enum class DataType : std::uint8_t { f32, f64, bf16, i32, i64, u8, q8, q4 };
+/// The element types that collectives can move. `bf16` is the upper half of a `float`; `q16`, `q8` and `q4` are blocks of
+/// 32 numbers in 64, 34 and 18 bytes (kernel/weight_blocks.hpp), which are moved but not reduced.
+enum class DataType : std::uint8_t { f32, f64, bf16, i32, i64, u8, q16, q8, q4 };
 
 /// Bytes of an element.
 constexpr Index size_of(DataType type) {
-  constexpr Index in_their_order[] = {4, 8, 2, 4, 8, 1, 34, 18};
+  constexpr Index in_their_order[] = {4, 8, 2, 4, 8, 1, 64, 34, 18};
   return in_their_order[static_cast<int>(type)];
 }
 
 /// Numbers in an element.
-constexpr Index numbers_in(DataType type) { return type == DataType::q8 || type == DataType::q4 ? 32 : 1; }
+constexpr Index numbers_in(DataType type) { return type >= DataType::q16 ? 32 : 1; }
 
 /// For example "bf16".
 constexpr const char* name_of(DataType type) {
-  constexpr const char* in_their_order[] = {"f32", "f64", "bf16", "i32", "i64", "u8", "q8", "q4"};
+  constexpr const char* in_their_order[] = {"f32", "f64", "bf16", "i32", "i64", "u8", "q16", "q8", "q4"};
   return in_their_order[static_cast<int>(type)];
 }
 

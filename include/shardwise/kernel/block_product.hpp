@@ -7,11 +7,12 @@
 ///
 ///     block_product(rows, out, groups, x, in, w, groups, y, out);   // y = x · wᵀ, with in = 32 · groups
 ///
-/// x is quantised, too, so that products within a group are sums of integers, which are exact. The remaining float
-/// additions have a fixed order: a result has the same bits with all instruction sets, and beside any other rows and
-/// outputs. Numbers 4l to 4l + 3 of every even group are multiplied and added up as integers, and sum l becomes
-/// fma(scale of w · scale of x, integer, sum l). Odd groups use sum 8 + l. At the end, sums l and l + 8 are added for
-/// l < 8, then l and l + 4 for l < 4, and so on.
+/// Float additions have a fixed order: a result has the same bits with all instruction sets, and beside any other rows
+/// and outputs. There are sixteen sums. For weights of 16 bits, sum l becomes fma(w, x, sum l) with numbers 2l and 2l +
+/// 1 of each group. For weights of 8 and 4 bits, x is quantised, too, so that products within a group are sums of
+/// integers, which are exact. Numbers 4l to 4l + 3 of every even group are multiplied and added up as integers, and sum
+/// l becomes fma(scale of w · scale of x, integer, sum l); odd groups use sum 8 + l. At the end, sums l and l + 8 are
+/// added for l < 8, then l and l + 4 for l < 4, and so on.
 
 #include <shardwise/base/bodies.hpp>
 #include <shardwise/kernel/weight_blocks.hpp>
@@ -45,12 +46,26 @@ struct alignas(64) GroupPair {
   float scales[16];              ///< that of the first group eight times, then that of the second
 };
 
-/// x as [rows, (groups + 1) / 2], in scratch memory.
+/// A group of a row of x for weights of 16 bits: numbers 0, 2, 4, … and 1, 3, 5, …
+struct alignas(64) SplitGroup {
+  float even[16], odd[16];
+};
+
+/// A row of x is an array of these for the product with such blocks; and the number of groups in each.
 template <WeightBlock Block>
-const GroupPair* quantise_rows(Index rows, Index groups, const float* x, Index ldx) {
+using Unit = std::conditional_t<std::is_same_v<Block, Block16>, SplitGroup, GroupPair>;
+template <WeightBlock Block>
+inline constexpr Index groups_in_unit = std::is_same_v<Block, Block16> ? 1 : 2;
+template <WeightBlock Block>
+constexpr Index units_of(Index groups) {
+  return (groups + groups_in_unit<Block> - 1) / groups_in_unit<Block>;
+}
+
+/// Quantises x to [rows, (groups + 1) / 2].
+template <WeightBlock Block>
+void quantise_rows(Index rows, Index groups, const float* x, Index ldx, GroupPair* quantised) {
   constexpr int zero_point = std::is_same_v<Block, Block8> ? 128 : 8;
   const Index pairs = (groups + 1) / 2;
-  auto* quantised = scratch<GroupPair, GroupPair>(rows * pairs);
   for (Index r = 0; r < rows; ++r) {
     if (groups % 2 != 0) quantised[(r + 1) * pairs - 1] = {};
     for (Index g = 0; g < groups; ++g) {
@@ -64,7 +79,24 @@ const GroupPair* quantise_rows(Index rows, Index groups, const float* x, Index l
       }
     }
   }
-  return quantised;
+}
+
+/// x as [rows, units], in scratch memory.
+template <WeightBlock Block>
+const Unit<Block>* prepare_rows(Index rows, Index groups, const float* x, Index ldx) {
+  auto* units = scratch<Unit<Block>, Unit<Block>>(rows * units_of<Block>(groups));
+  if constexpr (std::is_same_v<Block, Block16>) {
+    for (Index r = 0; r < rows; ++r) {
+      for (Index i = 0; i < groups * 32; i += 2) {
+        SplitGroup& unit = units[r * groups + i / 32];
+        unit.even[i % 32 / 2] = x[r * ldx + i];
+        unit.odd[i % 32 / 2] = x[r * ldx + i + 1];
+      }
+    }
+  } else {
+    quantise_rows<Block>(rows, groups, x, ldx, units);
+  }
+  return units;
 }
 
 /// The total of sixteen sums.
@@ -76,6 +108,16 @@ const GroupPair* quantise_rows(Index rows, Index groups, const float* x, Index l
 }
 
 /// One number of y, of a row of x and a row of w.
+inline float product_portable(Index groups, const SplitGroup* x, const Block16* w) {
+  float sums[16] = {};
+  for (Index g = 0; g < groups; ++g) {
+    for (Index l = 0; l < 16; ++l) {
+      sums[l] = std::fma(widen(w[g].values[2 * l]), x[g].even[l], sums[l]);
+      sums[l] = std::fma(widen(w[g].values[2 * l + 1]), x[g].odd[l], sums[l]);
+    }
+  }
+  return total_of_sums(sums);
+}
 template <WeightBlock Block>
 float product_portable(Index groups, const GroupPair* x, const Block* w) {
   float sums[16] = {};
@@ -121,6 +163,21 @@ float product_portable(Index groups, const GroupPair* x, const Block* w) {
   return _mm256_add_epi32(_mm256_madd_epi16(twos, _mm256_set1_epi16(1)), corrections);
 }
 
+[[SHARDWISE_AVX2]] inline float product_avx2(Index groups, const SplitGroup* x, const Block16* w) {
+  __m256 sums[2] = {};
+  for (Index g = 0; g < groups; ++g) {
+    __builtin_prefetch(w + g + 8192 / sizeof(Block16));
+#pragma GCC unroll 2
+    for (Index half = 0; half < 2; ++half) {
+      const __m256i twos = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(w[g].values) + half);
+      const __m256 even = _mm256_castsi256_ps(_mm256_slli_epi32(twos, 16)),
+                   odd = _mm256_castsi256_ps(_mm256_and_si256(twos, _mm256_set1_epi32(-65536)));
+      sums[half] = _mm256_fmadd_ps(even, _mm256_load_ps(x[g].even + 8 * half), sums[half]);
+      sums[half] = _mm256_fmadd_ps(odd, _mm256_load_ps(x[g].odd + 8 * half), sums[half]);
+    }
+  }
+  return total_of_sums(sums[0], sums[1]);
+}
 template <WeightBlock Block>
 [[SHARDWISE_AVX2]] float product_avx2(Index groups, const GroupPair* x, const Block* w) {
   __m256 sums[2] = {};
@@ -174,9 +231,24 @@ struct TwoBlocks {
                        _mm256_castpd_ps(_mm512_maskz_extractf64x4_pd(0xf, halves, 1)));
 }
 
-/// Adds a pair of groups of R rows of x, and C rows of w.
+/// Adds a unit of R rows of x, and C rows of w.
+template <int R, int C>
+[[SHARDWISE_AVX512, gnu::always_inline]] inline void add_unit(__m512 (&sums)[R][C], const SplitGroup* x,
+                                                              Index ldx, const Block16* w, Index ldw) {
+#pragma GCC unroll 4
+  for (int c = 0; c < C; ++c) {
+    const __m512i twos = _mm512_loadu_si512(w[c * ldw].values);
+    const __m512 even = _mm512_castsi512_ps(_mm512_maskz_slli_epi32(0xffff, twos, 16)),
+                 odd = _mm512_castsi512_ps(_mm512_and_si512(twos, _mm512_set1_epi32(-65536)));
+#pragma GCC unroll 4
+    for (int r = 0; r < R; ++r) {
+      sums[r][c] = _mm512_fmadd_ps(even, _mm512_load_ps(x[r * ldx].even), sums[r][c]);
+      sums[r][c] = _mm512_fmadd_ps(odd, _mm512_load_ps(x[r * ldx].odd), sums[r][c]);
+    }
+  }
+}
 template <int R, int C, WeightBlock Block>
-[[SHARDWISE_AVX512, gnu::always_inline]] inline void add_pair(__m512 (&sums)[R][C], const GroupPair* x,
+[[SHARDWISE_AVX512, gnu::always_inline]] inline void add_unit(__m512 (&sums)[R][C], const GroupPair* x,
                                                               Index ldx, const Block* w, Index ldw) {
   __m512i values[R], corrections[R];
   __m512 scales[R];
@@ -200,21 +272,21 @@ template <int R, int C, WeightBlock Block>
 
 /// y: [rows, C] of w: [C, groups], R rows at a time.
 template <int R, int C, WeightBlock Block>
-[[SHARDWISE_AVX512]] void columns_avx512(Index rows, Index groups, const GroupPair* x, const Block* w,
+[[SHARDWISE_AVX512]] void columns_avx512(Index rows, Index groups, const Unit<Block>* x, const Block* w,
                                          Index ldw, float* y, Index ldy) {
-  const Index ldx = (groups + 1) / 2;
-  constexpr Index ahead = 8192 / sizeof(Block);
+  const Index ldx = units_of<Block>(groups);
+  constexpr Index ahead = 8192 / sizeof(Block), each = groups_in_unit<Block>;
   for (; rows >= R; rows -= R, x += R * ldx, y += R * ldy) {
     __m512 sums[R][C] = {};
-    for (Index pair = 0; pair < groups / 2; ++pair) {
+    for (Index unit = 0; unit < groups / each; ++unit) {
 #pragma GCC unroll 4
-      for (int c = 0; c < C; ++c) __builtin_prefetch(w + c * ldw + 2 * pair + ahead);
-      add_pair(sums, x + pair, ldx, w + 2 * pair, ldw);
+      for (int c = 0; c < C; ++c) __builtin_prefetch(w + c * ldw + each * unit + ahead);
+      add_unit(sums, x + unit, ldx, w + each * unit, ldw);
     }
-    if (groups % 2 != 0) {
+    if (groups % each != 0) {
       Block last[C][2] = {};
       for (int c = 0; c < C; ++c) last[c][0] = w[c * ldw + groups - 1];
-      add_pair(sums, x + groups / 2, ldx, last[0], 2);
+      add_unit(sums, x + groups / each, ldx, last[0], 2);
     }
 #pragma GCC unroll 4
     for (int r = 0; r < R; ++r) {
@@ -232,29 +304,32 @@ template <int R, int C, WeightBlock Block>
 template <WeightBlock Block>
 void product_of_rows(Index rows, Index out, Index groups, const float* x, Index ldx, const Block* w,
                      Index ldw, float* y, Index ldy, [[maybe_unused]] Instructions set) {
-  const GroupPair* pairs = quantise_rows<Block>(rows, groups, x, ldx);
-  const Index ldp = (groups + 1) / 2;
-  auto product = product_portable<Block>;
+  const Unit<Block>* units = prepare_rows<Block>(rows, groups, x, ldx);
+  float (*product)(Index, const Unit<Block>*, const Block*) = product_portable;
 #if defined(__x86_64__)
   if (set == Instructions::avx512_vnni) {
     Index o = 0;
-    for (; o + 4 <= out; o += 4) columns_avx512<4, 4>(rows, groups, pairs, w + o * ldw, ldw, y + o, ldy);
-    for (; o < out; ++o) columns_avx512<4, 1>(rows, groups, pairs, w + o * ldw, ldw, y + o, ldy);
+    if (rows > 1) {  // else w is read from front to back, which is what the processor prefetches best
+      for (; o + 4 <= out; o += 4) columns_avx512<4, 4>(rows, groups, units, w + o * ldw, ldw, y + o, ldy);
+    }
+    for (; o < out; ++o) columns_avx512<4, 1>(rows, groups, units, w + o * ldw, ldw, y + o, ldy);
     return;
   }
-  if (set == Instructions::avx2) product = product_avx2<Block>;
+  if (set == Instructions::avx2) product = product_avx2;
 #endif
   for (Index o = 0; o < out; ++o) {
-    for (Index r = 0; r < rows; ++r) y[r * ldy + o] = product(groups, pairs + r * ldp, w + o * ldw);
+    for (Index r = 0; r < rows; ++r)
+      y[r * ldy + o] = product(groups, units + r * units_of<Block>(groups), w + o * ldw);
   }
 }
 
 }  // namespace detail
 
 /// y: [rows, out] = x · wᵀ with x: [rows, 32 · groups], w: [out, groups]; ldx, ldw and ldy are the distances between
-/// the starts of rows, in elements. y overlaps neither. Each group of x is rounded to multiples of its largest
-/// magnitude / 127; magnitudes below 1.2e-35 in all of a group count as zero. NaN or infinity in a row of x makes that
-/// row of y NaN. Reads w once for each 16 rows. `set` is one that the processor has.
+/// the starts of rows, in elements. y overlaps neither. Unless weights have 16 bits, each group of x is rounded to
+/// multiples of its largest magnitude / 127; magnitudes below 1.2e-35 in all of a group count as zero. NaN or infinity
+/// in a row of x makes that row of y NaN; infinity may also give infinity beside weights of 16 bits. Reads w once for
+/// each 16 rows. `set` is one that the processor has.
 template <WeightBlock Block>
 void block_product(Index rows, Index out, Index groups, const float* x, Index ldx, const Block* w, Index ldw,
                    float* y, Index ldy, Instructions set = best_instructions()) {
@@ -262,6 +337,7 @@ void block_product(Index rows, Index out, Index groups, const float* x, Index ld
   for (; rows > 0; rows -= most, x += most * ldx, y += most * ldy)
     detail::product_of_rows(std::min(rows, most), out, groups, x, ldx, w, ldw, y, ldy, set);
 }
+SHARDWISE_COMPILE(block_product<Block16>)
 SHARDWISE_COMPILE(block_product<Block8>)
 SHARDWISE_COMPILE(block_product<Block4>)
 

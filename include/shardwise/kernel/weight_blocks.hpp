@@ -3,8 +3,8 @@
 #pragma once
 
 /// @file
-/// Quantised weights: 32 successive numbers of a row form a group, which has one scale and is stored as one block. The
-/// blocks are byte for byte the Q8_0 and Q4_0 of ggml (llama.cpp's GGUF files), on little-endian machines.
+/// Quantised weights: 32 successive numbers of a row form a group, which is stored as one block. Those of 8 and 4 bits
+/// have one scale, and are byte for byte the Q8_0 and Q4_0 of ggml (llama.cpp's GGUF files), on little-endian machines.
 
 #include <algorithm>
 
@@ -14,6 +14,11 @@ namespace shardwise::kernel {
 
 /// Numbers in a group, and so in a block.
 inline constexpr Index numbers_per_block = 32;
+
+/// 16 bits a number, 64 bytes a block, without a scale.
+struct Block16 {
+  Eigen::bfloat16 values[numbers_per_block];
+};
 
 /// 8 bits a number, 34 bytes a block: number i is scale · values[i].
 struct Block8 {
@@ -30,8 +35,9 @@ struct Block4 {
 
 static_assert(sizeof(Block8) == 34 && alignof(Block8) == 2 && std::is_trivially_copyable_v<Block8>);
 static_assert(sizeof(Block4) == 18 && alignof(Block4) == 2 && std::is_trivially_copyable_v<Block4>);
+static_assert(sizeof(Block16) == 64 && std::is_trivially_copyable_v<Block16>);
 template <class B>
-concept WeightBlock = std::same_as<B, Block8> || std::same_as<B, Block4>;
+concept WeightBlock = std::same_as<B, Block16> || std::same_as<B, Block8> || std::same_as<B, Block4>;
 
 namespace detail {
 
@@ -59,6 +65,9 @@ inline float quantise_group(const float* x, std::int8_t* values) {
   return scale;
 }
 
+inline void quantise_group(const float* x, Block16& to) {
+  for (Index i = 0; i < 32; ++i) to.values[i] = narrow<Eigen::bfloat16>(x[i]);
+}
 inline void quantise_group(const float* x, Block8& to) {
   to.scale = Eigen::half(quantise_group(x, to.values));
 }
@@ -82,13 +91,23 @@ inline void unpack(const Block4& block, std::int8_t* values) {
   }
 }
 
+inline void dequantise_group(const Block16& block, float* x) {
+  for (Index i = 0; i < 32; ++i) x[i] = widen(block.values[i]);
+}
+inline void dequantise_group(const auto& block, float* x) {
+  std::int8_t values[numbers_per_block];
+  unpack(block, values);
+  const auto scale = static_cast<float>(block.scale);
+  for (Index i = 0; i < 32; ++i) x[i] = scale * static_cast<float>(values[i]);
+}
+
 }  // namespace detail
 
-/// w: [rows, groups] = x: [rows, 32 · groups], quantised; ldx and ldw are the distances between the starts of rows. The
-/// scale is the largest magnitude / 127, or the number of largest magnitude / -8. A number is
-/// divided by it and rounded to the nearest integer; ties go away from zero in Block8, and up in Block4, at most to 7.
-/// The scale is then rounded to 16 bits. It is infinite beyond magnitudes of 8.3e6 or 5.2e5, and NaN if a number is
-/// infinite or NaN: callers check their numbers.
+/// w: [rows, groups] = x: [rows, 32 · groups], quantised; ldx and ldw are the distances between the starts of rows.
+/// Numbers of 16 bits are rounded to the nearest, ties to even. Else the scale is the largest magnitude / 127, or the
+/// number of largest magnitude / -8. A number is divided by it and rounded to the nearest integer; ties go away from
+/// zero in Block8, and up in Block4, at most to 7. The scale is then rounded to 16 bits. It is infinite beyond
+/// magnitudes of 8.3e6 or 5.2e5, and NaN if a number is infinite or NaN: callers check their numbers.
 template <WeightBlock Block>
 void quantise(Index rows, Index groups, const float* x, Index ldx, Block* w, Index ldw) {
   for (Index r = 0; r < rows; ++r) {
@@ -99,13 +118,8 @@ void quantise(Index rows, Index groups, const float* x, Index ldx, Block* w, Ind
 /// x: [rows, 32 · groups] = w: [rows, groups], exactly. ldw and ldx as above.
 template <WeightBlock Block>
 void dequantise(Index rows, Index groups, const Block* w, Index ldw, float* x, Index ldx) {
-  std::int8_t values[numbers_per_block];
   for (Index r = 0; r < rows; ++r) {
-    for (Index g = 0; g < groups; ++g) {
-      detail::unpack(w[r * ldw + g], values);
-      const auto scale = static_cast<float>(w[r * ldw + g].scale);
-      for (Index i = 0; i < 32; ++i) x[r * ldx + g * 32 + i] = scale * static_cast<float>(values[i]);
-    }
+    for (Index g = 0; g < groups; ++g) detail::dequantise_group(w[r * ldw + g], x + r * ldx + g * 32);
   }
 }
 

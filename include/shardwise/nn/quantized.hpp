@@ -3,7 +3,7 @@
 #pragma once
 
 /// @file
-/// Layers whose style has a `Quantized<Block8>` or `Quantized<Block4>`.
+/// Layers whose style has a `Quantized<Block16>`, `Quantized<Block8>` or `Quantized<Block4>`.
 ///
 /// ```
 /// Linear<Mesh<tp>, Styles<ColwiseParallel<tp>, Quantized<Block8>>> up(mesh, 1024, 4096);   // weight [4096, 32]
@@ -30,12 +30,16 @@ inline constexpr ElementFunctions element_functions<Block>{
     .largest_magnitude = nullptr,
     .count_non_finite =
         [](Index n, const void* x) {
-          kernel::NonFinite found;
-          for (const Block* block = static_cast<const Block*>(x); n > 0; --n, ++block) {
-            const auto scale = static_cast<float>(block->scale);
-            if (!is_finite(scale)) ++(is_nan(scale) ? found.nans : found.infinities);
+          if constexpr (std::is_same_v<Block, Block16>) {
+            return element_functions<Eigen::bfloat16>.count_non_finite(n * kernel::numbers_per_block, x);
+          } else {
+            kernel::NonFinite found;
+            for (const Block* block = static_cast<const Block*>(x); n > 0; --n, ++block) {
+              const auto scale = static_cast<float>(block->scale);
+              if (!is_finite(scale)) ++(is_nan(scale) ? found.nans : found.infinities);
+            }
+            return found;
           }
-          return found;
         },
     .draw =
         [](Index n, std::uint64_t seed, std::uint64_t first, const Init& init, void* x) {

@@ -19,16 +19,19 @@
 
 namespace shardwise {
 
+using kernel::Block16;
 using kernel::Block4;
 using kernel::Block8;
 using kernel::WeightBlock;
 
 template <>
+inline constexpr DataType data_type<Block16> = DataType::q16;
+template <>
 inline constexpr DataType data_type<Block8> = DataType::q8;
 template <>
 inline constexpr DataType data_type<Block4> = DataType::q4;
 
-/// Each group of 32 numbers of x is rounded to 8 bits, so the layouts are those of `linear` except that x is not
+/// Beside weights of 8 and 4 bits, each group of 32 numbers of x is rounded to 8 bits. So the layouts are those of `linear` except that x is not
 /// pending. The gradient of x is that of the product with unrounded x.
 template <int Contracted>
 struct QuantizedLinearOp {

@@ -180,6 +180,7 @@ inline void read_elements(StoredType from, const char* source, DataType type, ch
   if (numbers_in(type) == 1) return convert(from, source, stored_as(type), target, count);
   constexpr Index most = 256;  // blocks at a time, whose numbers stay in the cache
   const Index numbers = numbers_in(type);
+  if (type == DataType::q16) return convert(from, source, StoredType::bf16, target, count * numbers);
   std::vector<float> wide(static_cast<std::size_t>(std::min(most, count) * numbers));
   for (Index begin = 0; begin < count; begin += most) {
     const Index n = std::min(most, count - begin);
