@@ -138,6 +138,7 @@ SHARDWISE_INLINE void copy_part(Index element, const AnyBox& part, const void* s
   if (element == 2) return copy(std::uint16_t{});
   if (element == 18) return copy(std::array<std::uint16_t, 9>{});
   if (element == 34) return copy(std::array<std::uint16_t, 17>{});
+  if (element == 64) return copy(std::array<std::uint64_t, 8>{});
   return element == 4 ? copy(std::uint32_t{}) : copy(std::uint64_t{});
 }
 
