@@ -23,7 +23,7 @@ void add_options(CLI::App& app, EvaluationOptions& options) {
                  "a file with a question per line: {\"prompt\": \"2 + 2 =\", \"choices\": [\" 4\", \" 5\"], "
                  "\"answer\": 0}");
   add_count(app, "--context", options.context,
-            "tokens of the text that are predicted together; default: as config.json says");
+            "tokens of a window of the text; default: 2048, or fewer if config.json says so");
   add_count(app, "--pp", options.pp, "pipeline stages; the ranks of a stage split its layers");
   app.add_option(
          "--weight-bits", options.weight_bits,
@@ -37,9 +37,8 @@ void add_options(CLI::App& app, EvaluationOptions& options) {
 int main(int argc, char** argv) {
   EvaluationOptions options;
   CommandLine app(
-      "Measures a Llama that is split over all ranks: its perplexity on a text, and how many multiple-choice "
-      "questions "
-      "it answers correctly.",
+      "Measures the perplexity of a Llama, split over all ranks, on a text, and its answers to questions "
+      "with choices.",
       "shardwise-evaluate");
   add_options(app, options);
   double timeout = 600;

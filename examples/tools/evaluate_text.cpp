@@ -7,16 +7,14 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
-#include <sstream>
 #include <vector>
 
-#include <shardwise/guard/agreement.hpp>
 #include <shardwise/models/llama/files.hpp>
 #include <shardwise/nn/cross_entropy_loss.hpp>
-#include <shardwise/text/tokenizer.hpp>
 
 #include "expect_weights.hpp"
 #include "job_hosts.hpp"
+#include "text_inputs.hpp"
 #include "text_model.hpp"
 
 namespace tools {
@@ -25,51 +23,81 @@ namespace {
 
 using Tokens = std::vector<std::int32_t>;
 
+/// The tokens of a prompt with one of its choices, and how many of them belong to the prompt.
+struct Choice {
+  Tokens ids;
+  std::size_t known;
+  std::size_t bytes;  ///< of the choice's text
+};
 struct Question {
-  std::string prompt;
-  std::vector<std::string> choices;
+  std::vector<Choice> choices;
   std::size_t answer;
 };
 
-Question question_of(const sw::Json& line) {
-  const auto expect = [](bool good, const char* what) {
-    if (!good) throw std::runtime_error(what);
-  };
-  expect(line.is_object(), "expected an object with \"prompt\", \"choices\" and \"answer\"");
-  const auto member = [&](const char* key) -> const sw::Json& {
-    const auto found = line.find(key);
-    if (found == line.end()) throw std::runtime_error("there is no \"" + std::string(key) + "\"");
-    return *found;
-  };
+/// What is measured, the same on every rank.
+struct Inputs {
+  std::string text;
+  Tokens ids;  ///< of the text
+  std::vector<Question> questions;
+};
+
+Question question_of(std::string_view line, const std::string& place, const auto& encoded) {
+  const sw::Json json = sw::parse_json(line, place);
+  const sw::detail::JsonPart part(json, place + ": ");
+  part.only({"prompt", "choices", "answer"});
+  const auto prompt = part.get<std::string>("prompt");
+  const Tokens before = encoded(prompt);
   Question question;
-  expect(member("prompt").is_string(), "\"prompt\" is not a text");
-  question.prompt = member("prompt").get<std::string>();
-  expect(member("choices").is_array() && member("choices").size() > 1,
-         "\"choices\" is not a list of two or more texts");
-  for (const sw::Json& choice : member("choices")) {
-    expect(choice.is_string() && !choice.get<std::string>().empty(), "a choice is not a text, or is empty");
-    question.choices.push_back(choice.get<std::string>());
-  }
-  const sw::Json& answer = member("answer");
-  expect(answer.is_number_unsigned() && answer.get<std::uint64_t>() < question.choices.size(),
-         "\"answer\" is not the number of a choice, from 0");
-  question.answer = answer.get<std::size_t>();
+  part["choices"].for_each([&](const auto& each) {
+    const auto text = each.template get<std::string>();
+    if (text.empty()) each.expected("a text that is not empty");
+    // A token may span the border, so both are encoded together.
+    Choice choice{encoded(prompt + text), 0, text.size()};
+    if (choice.ids.size() < 2)
+      each.fail("together with the prompt, it is a single token: nothing is predicted");
+    const auto common = std::ranges::mismatch(before, choice.ids).in1 - before.begin();
+    choice.known = std::clamp<std::size_t>(static_cast<std::size_t>(common), 1, choice.ids.size() - 1);
+    question.choices.push_back(std::move(choice));
+  });
+  if (question.choices.size() < 2) part["choices"].expected("two or more choices");
+  question.answer = static_cast<std::size_t>(part["answer"].integer(0, std::ssize(question.choices) - 1));
   return question;
 }
 
-std::vector<Question> read_questions(const std::filesystem::path& path) {
-  std::vector<Question> questions;
-  std::istringstream file(sw::detail::read_text(path));
-  int number = 0;
-  for (std::string line; std::getline(file, line);) {
-    ++number;
-    if (line.find_first_not_of(" \t\r") == line.npos) continue;
-    const std::string place = path.string() + ":" + std::to_string(number);
-    const sw::Json json = sw::parse_json(line, place);
-    questions.push_back(sw::detail::naming(place, [&] { return question_of(json); }));
+Inputs read_inputs(const EvaluationOptions& options, const sw::LlamaConfig& config) {
+  const auto tokenizer = tokenizer_of(options.weights, config.vocabulary);
+  if (!tokenizer) throw std::runtime_error(options.weights.string() + ": " + no_tokenizer);
+  const auto encoded = [&](const std::string& text) {
+    Tokens ids = tokenizer->encode(text);
+    check_tokens(ids, config.vocabulary, options.weights);
+    return ids;
+  };
+  Inputs inputs;
+  if (!options.text.empty()) {
+    inputs.text = read_same(options.text, "--text");
+    inputs.ids = sw::detail::naming(options.text.string(), [&] { return encoded(inputs.text); });
+    if (inputs.ids.size() < 2)
+      throw std::runtime_error(options.text.string() + ": there are " + std::to_string(inputs.ids.size()) +
+                               " tokens in it, expected two or more");
   }
-  if (questions.empty()) throw std::runtime_error(path.string() + ": there is no question in it");
-  return questions;
+  if (options.questions.empty()) return inputs;
+  std::size_t longest = 0;
+  for_each_line(read_same(options.questions, "--questions"), options.questions.string(),
+                [&](std::string_view line, const std::string& place) {
+                  inputs.questions.push_back(question_of(line, place, [&](const std::string& text) {
+                    return sw::detail::naming(place, [&] { return encoded(text); });
+                  }));
+                  for (const Choice& choice : inputs.questions.back().choices)
+                    longest = std::max(longest, choice.ids.size());
+                });
+  if (inputs.questions.empty())
+    throw std::runtime_error(options.questions.string() + ": there is no question in it");
+  if (sw::world().rank() == 0 && std::cmp_greater(longest, config.context)) {
+    std::fprintf(stderr,
+                 "note: questions have up to %zu tokens, more than the %td that the model was made for\n",
+                 longest, config.context);
+  }
+  return inputs;
 }
 
 /// Σ log p(ids[i] | all before it) over i ≥ `first` ≥ 1, on every rank.
@@ -77,27 +105,19 @@ double log_likelihood(auto& model, std::span<const std::int32_t> ids, std::size_
   Tokens targets(ids.begin() + 1, ids.end());
   std::fill_n(targets.begin(), first - 1, -100);
   const auto inputs = batch_of(model.mesh(), ids.first(ids.size() - 1));
-  return model.each(inputs, [&](const auto& logits) {
+  const double sum = model.each_piece(inputs, [&](const auto& logits, sw::Index begin) {
+    const auto own = std::span<const std::int32_t>(targets).subspan(
+        static_cast<std::size_t>(begin), static_cast<std::size_t>(logits.shape()[1]));
     const sw::CrossEntropyLoss loss({.reduction = sw::Reduction::sum});
-    return -static_cast<double>(sw::item(loss(logits, batch_of(model.mesh(), targets))));
+    return -static_cast<double>(sw::item(loss(logits, batch_of(model.mesh(), own))));
   });
+  if (!std::isfinite(sum)) throw std::runtime_error("the model's logits are not finite");
+  return sum;
 }
 
-/// Throws unless the model knows all ids.
-const Tokens& checked(const Tokens& ids, sw::Index vocabulary) {
-  const auto largest = std::max_element(ids.begin(), ids.end());
-  if (largest != ids.end() && *largest >= vocabulary) {
-    throw std::runtime_error("the tokenizer gives token " + std::to_string(*largest) +
-                             ", but the model has " + std::to_string(vocabulary));
-  }
-  return ids;
-}
-
-void print_perplexity(auto& model, const sw::Tokenizer& tokenizer, const std::filesystem::path& path,
-                      std::size_t window, sw::Index vocabulary) {
-  const std::string text = sw::detail::read_text(path);
-  const Tokens ids = checked(tokenizer.encode(text), vocabulary);
-  if (ids.size() < 2) throw std::runtime_error(path.string() + ": expected two tokens or more");
+void print_perplexity(auto& model, const Inputs& inputs, const std::filesystem::path& path,
+                      std::size_t window) {
+  const Tokens& ids = inputs.ids;
   double sum = 0;
   for (std::size_t begin = 0; begin + 1 < ids.size(); begin += window) {
     const std::size_t end = std::min(begin + window + 1, ids.size());
@@ -107,27 +127,19 @@ void print_perplexity(auto& model, const sw::Tokenizer& tokenizer, const std::fi
   const double loss = -sum / static_cast<double>(ids.size() - 1);
   std::printf("%s: %zu tokens in windows of %zu: loss %.5f, perplexity %.4f, %.4f bits a byte\n",
               path.c_str(), ids.size(), window, loss, std::exp(loss),
-              -sum / std::log(2) / static_cast<double>(text.size()));
+              -sum / std::log(2) / static_cast<double>(inputs.text.size()));
 }
 
-void print_accuracy(auto& model, const sw::Tokenizer& tokenizer, const std::filesystem::path& path,
-                    const std::vector<Question>& questions, sw::Index vocabulary) {
+void print_accuracy(auto& model, const std::vector<Question>& questions, const std::filesystem::path& path) {
   int right = 0, right_by_length = 0;
   for (const Question& question : questions) {
-    const Tokens prompt = tokenizer.encode(question.prompt);
     std::vector<double> likely, by_length;
-    for (const std::string& choice : question.choices) {
-      // A token may span the border, so both are encoded together.
-      const Tokens ids = checked(tokenizer.encode(question.prompt + choice), vocabulary);
-      const auto common =
-          std::mismatch(prompt.begin(), prompt.end(), ids.begin(), ids.end()).first - prompt.begin();
-      const std::size_t first = std::clamp<std::size_t>(static_cast<std::size_t>(common), 1, ids.size() - 1);
-      likely.push_back(log_likelihood(model, ids, first));
-      by_length.push_back(likely.back() / static_cast<double>(choice.size()));
+    for (const Choice& choice : question.choices) {
+      likely.push_back(log_likelihood(model, choice.ids, choice.known));
+      by_length.push_back(likely.back() / static_cast<double>(choice.bytes));
     }
     const auto is_right = [&](const std::vector<double>& score) {
-      return static_cast<std::size_t>(std::max_element(score.begin(), score.end()) - score.begin()) ==
-             question.answer;
+      return std::cmp_equal(std::ranges::max_element(score) - score.begin(), question.answer);
     };
     right += is_right(likely);
     right_by_length += is_right(by_length);
@@ -146,23 +158,22 @@ void print_accuracy(auto& model, const sw::Tokenizer& tokenizer, const std::file
 }
 
 template <class Block>
-void evaluate_with(const EvaluationOptions& options, const std::vector<Question>& questions) {
+void evaluate_with(const EvaluationOptions& options) {
   const sw::LlamaConfig config = sw::read_llama_config(options.weights / "config.json");
   expect_weights(options.weights, config);
-  if (config.vocabulary != sw::ByteTokenizer::vocabulary() &&
-      !std::filesystem::exists(options.weights / "tokenizer.json"))
-    throw std::runtime_error(options.weights.string() +
-                             ": there is no tokenizer.json, and the model's tokens are not bytes");
-  const auto tokenizer = sw::Tokenizer::from_folder(options.weights);
+  const Inputs inputs = read_inputs(options, config);
+  const sw::Index window = options.context.value_or(std::min<sw::Index>(config.context, 2048));
+  if (sw::world().rank() == 0 && !inputs.ids.empty() && window > config.context) {
+    std::fprintf(stderr, "note: --context %td is more than the %td tokens that the model was made for\n",
+                 window, config.context);
+  }
   const Job job(sw::world(), job_sizes(options.pp, 1, 1, 1, std::max(1, sw::world().size() / options.pp),
                                        config.kv_heads));
   warn_of_torn_groups(job);
   TextModel<Block> model(job, config);
   sw::load_llama(job, model.stages(), options.weights);
-  const sw::Index window = options.context.value_or(config.context);
-  if (!options.text.empty())
-    print_perplexity(model, tokenizer, options.text, static_cast<std::size_t>(window), config.vocabulary);
-  if (!questions.empty()) print_accuracy(model, tokenizer, options.questions, questions, config.vocabulary);
+  if (!inputs.ids.empty()) print_perplexity(model, inputs, options.text, static_cast<std::size_t>(window));
+  if (!inputs.questions.empty()) print_accuracy(model, inputs.questions, options.questions);
 }
 
 }  // namespace
@@ -170,10 +181,7 @@ void evaluate_with(const EvaluationOptions& options, const std::vector<Question>
 void evaluate(const EvaluationOptions& options) {
   if (options.text.empty() && options.questions.empty())
     throw std::runtime_error("nothing to measure: give --text or --questions");
-  std::vector<Question> questions;
-  if (!options.questions.empty()) questions = read_questions(options.questions);
-  with_weight_bits(options.weight_bits,
-                   [&]<class Block>(Block*) { evaluate_with<Block>(options, questions); });
+  with_weight_bits(options.weight_bits, [&]<class Block>(Block*) { evaluate_with<Block>(options); });
 }
 
 }  // namespace tools

@@ -18,7 +18,6 @@
 #include <sstream>
 #include <vector>
 
-#include <shardwise/guard/same_on_all_ranks.hpp>
 #include <shardwise/mesh/mesh.hpp>
 #include <shardwise/mesh/trace.hpp>
 #include <shardwise/models/llama/files.hpp>
@@ -33,13 +32,6 @@
 namespace tools {
 
 namespace {
-
-/// The folder's tokenizer; bytes for a model of bytes; nothing for another model without a tokenizer.json.
-std::optional<sw::Tokenizer> tokenizer_of(const std::filesystem::path& folder, sw::Index vocabulary) {
-  const bool bytes = vocabulary == sw::ByteTokenizer::vocabulary();
-  if (!bytes && !std::filesystem::exists(folder / "tokenizer.json")) return std::nullopt;
-  return sw::Tokenizer::from_folder(folder);
-}
 
 /// The token ids in a file, separated by white space.
 std::vector<std::int32_t> read_tokens(const std::filesystem::path& path, sw::Index vocabulary) {
@@ -80,21 +72,14 @@ void print_plan_of_token(const JobSizes& sizes, const sw::LlamaConfig& config, s
 std::vector<std::int32_t> prompt_of(const TextOptions& options, const std::optional<sw::Tokenizer>& tokenizer,
                                     sw::Index vocabulary) {
   if (options.tokens.empty() && !tokenizer) {
-    throw std::runtime_error(
-        options.weights.string() +
-        ": there is no tokenizer.json, and the model's tokens are not bytes; give --tokens");
+    throw std::runtime_error(options.weights.string() + ": " + no_tokenizer + "; give --tokens");
   }
   auto ids =
       options.tokens.empty() ? tokenizer->encode(options.prompt) : read_tokens(options.tokens, vocabulary);
   if (ids.empty())
     throw std::runtime_error(options.tokens.empty() ? "--prompt is empty: there is no token to begin with"
                                                     : options.tokens.string() + ": there is no token in it");
-  for (std::int32_t id : ids) {
-    if (id >= vocabulary) {
-      throw std::runtime_error(options.weights.string() + ": the tokenizer gives token " +
-                               std::to_string(id) + ", but the model has " + std::to_string(vocabulary));
-    }
-  }
+  check_tokens(ids, vocabulary, options.weights);
   return ids;
 }
 
@@ -194,9 +179,7 @@ class Lines {
 struct Prompts {
   explicit Prompts(const Writer& writer) {
     const std::filesystem::path& path = writer.options.prompts;
-    const std::string text = sw::detail::read_text(path);
-    sw::require_same(sw::world(), {{path.string(), std::to_string(sw::detail::fingerprint_of(text))}},
-                     "the files of --prompts differ");
+    const std::string text = read_same(path, "--prompts");
     sw::Index beyond = 0;
     for_each_line(text, path.string(), [&](std::string_view line, const std::string& place) {
       requests.push_back(request_of_line(line, place, writer.request(), writer.tokenizer));

@@ -7,15 +7,12 @@
 /// "seed" and "stop" as wanted.
 
 #include <limits>
-#include <optional>
-#include <string>
-#include <string_view>
 #include <vector>
 
 #include <shardwise/io/json.hpp>
-#include <shardwise/text/tokenizer.hpp>
 
 #include "generator.hpp"
+#include "text_inputs.hpp"
 
 namespace tools {
 
@@ -36,7 +33,7 @@ inline TextRequest request_of_line(std::string_view line, const std::string& pla
     request.prompt =
         sw::detail::naming(place, [&] { return tokenizer->encode(part.get<std::string>("prompt")); });
   } else {
-    part.fail("there is no tokenizer.json, and the model's tokens are not bytes; give \"tokens\"");
+    part.fail(std::string(no_tokenizer) + "; give \"tokens\"");
   }
   if (given("max_tokens")) request.new_tokens = part["max_tokens"].integer(1, 1 << 24);
   if (given("seed")) request.seed = static_cast<std::uint64_t>(part["seed"].integer(0, most));
@@ -56,15 +53,6 @@ inline TextRequest request_of_line(std::string_view line, const std::string& pla
     }
   }
   return request;
-}
-
-/// Calls f(line, place) for the lines of a file's text, except empty ones. `place` is "FILE:NUMBER".
-void for_each_line(std::string_view rest, const std::string& file, auto f) {
-  for (int number = 1; !rest.empty(); ++number) {
-    const std::string_view line = rest.substr(0, rest.find('\n'));
-    rest.remove_prefix(std::min(line.size() + 1, rest.size()));
-    if (line.find_first_not_of(" \t\r") != line.npos) f(line, file + ":" + std::to_string(number));
-  }
 }
 
 }  // namespace tools

@@ -8,6 +8,7 @@
 
 #include <shardwise/models/llama/model.hpp>
 #include <shardwise/nn/quantized.hpp>
+#include <shardwise/ops/narrow.hpp>
 #include <shardwise/pipeline/pipeline.hpp>
 #include <shardwise/schedule/one_forward_one_backward.hpp>
 #include <shardwise/tensor/distribute.hpp>
@@ -73,6 +74,19 @@ class TextModel {
     return pass(
         ids, [](const Part& part, const auto& x) { return part.middle(x); },
         [&](const Part& part, const auto& x) { return f(part.end(x)); });
+  }
+  /// The sum of f(logits, first) over pieces of at most 256 tokens, of which `first` is the first, for all `ids`: their
+  /// logits together may not fit into memory.
+  double each_piece(const auto& ids, auto f) {
+    return pass(
+        ids, [](const Part& part, const auto& x) { return part.middle(x); },
+        [&](const Part& part, const auto& x) {
+          double sum = 0;
+          const sw::Index most = 256, tokens = x.shape()[1];
+          for (sw::Index first = 0; first < tokens; first += most)
+            sum += f(part.end(sw::narrow<1>(x, first, std::min(most, tokens - first))), first);
+          return sum;
+        });
   }
 
  private:

@@ -1,0 +1,57 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// What programs read besides weights: a model's tokenizer, and files of texts, which must be the same on all ranks.
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include <shardwise/guard/same_on_all_ranks.hpp>
+#include <shardwise/text/tokenizer.hpp>
+
+namespace tools {
+
+namespace sw = shardwise;
+
+/// The folder's tokenizer; bytes for a model of bytes; nothing for another model without a tokenizer.json.
+inline std::optional<sw::Tokenizer> tokenizer_of(const std::filesystem::path& folder, sw::Index vocabulary) {
+  const bool bytes = vocabulary == sw::ByteTokenizer::vocabulary();
+  if (!bytes && !std::filesystem::exists(folder / "tokenizer.json")) return std::nullopt;
+  return sw::Tokenizer::from_folder(folder);
+}
+inline constexpr const char* no_tokenizer =
+    "there is no tokenizer.json, and the model's tokens are not bytes";
+
+/// Throws `std::runtime_error` unless the model knows all ids that the folder's tokenizer gave.
+inline void check_tokens(std::span<const std::int32_t> ids, sw::Index vocabulary,
+                         const std::filesystem::path& folder) {
+  for (const std::int32_t id : ids) {
+    if (id >= vocabulary)
+      sw::detail::fail<std::runtime_error>(
+          {folder.string(), ": the tokenizer gives token ", id, ", but the model has ", vocabulary});
+  }
+}
+
+/// The text of a file, the same on every rank. Collective; throws `std::runtime_error` for a file that cannot be read,
+/// `std::invalid_argument` if ranks differ.
+inline std::string read_same(const std::filesystem::path& path, const char* option) {
+  const std::string text = sw::detail::read_text(path);
+  sw::require_same(sw::world(), {{path.string(), std::to_string(sw::detail::fingerprint_of(text))}},
+                   "the files of " + std::string(option) + " differ");
+  return text;
+}
+
+/// Calls f(line, place) for the lines of a file's text, except empty ones. `place` is "FILE:NUMBER".
+void for_each_line(std::string_view rest, const std::string& file, auto f) {
+  for (int number = 1; !rest.empty(); ++number) {
+    const std::string_view line = rest.substr(0, rest.find('\n'));
+    rest.remove_prefix(std::min(line.size() + 1, rest.size()));
+    if (line.find_first_not_of(" \t\r") != line.npos) f(line, file + ":" + std::to_string(number));
+  }
+}
+
+}  // namespace tools
