@@ -18,6 +18,7 @@
 /// member is out of range; `shape(x...)`, from global extents to the result's, if the letters do not determine them;
 /// `flops(y, x...)` and `gradient_flops(wanted, y, x...)` (`wanted`: a set of operands, as below), or the numbers
 /// for each element of y, `flops_each` and `gradient_flops_each`; `residual_bytes(y, x...)`;
+/// `moved_bytes(y, x...)`, if `forward` does not read all operands;
 /// `accumulates`, if `pull_back` can add to an existing gradient; `passes`, the set of operands whose gradient is the
 /// result's gradient itself (bit i is operand i): it is handed on, not copied;
 /// `leaves_gradient`, if `leave(…)` may keep a parameter's gradient in another form, and then settles its slot (see
@@ -47,9 +48,9 @@ template <class Op, class MeshType, class T, int Rank, class... X>
     if (bytes > 0) residual = allocate_buffer(mesh, bytes);
   }
   const std::int64_t work = flops(op, result, x...);
-  count_work(mesh, work,
-             work > 0 ? (result.bytes() + ... + x.bytes()) : 2 * result.bytes(),  // else it copies
-             name_of_operation<Op>());
+  Index moved = work > 0 ? (result.bytes() + ... + x.bytes()) : 2 * result.bytes();  // else it copies
+  if constexpr (requires { op.moved_bytes(result, x...); }) moved = op.moved_bytes(result, x...);
+  count_work(mesh, work, moved, name_of_operation<Op>());
   if (!mesh.dry()) op.forward(y, residual ? residual->data : nullptr, x...);
 }
 

@@ -45,6 +45,13 @@ struct ExpertsOp {
     return flops(y, x, ids, weights, gate_up, down) * (trained ? 2 : 1) +
            (all_here(gate_up) ? 0 : hidden(ids, gate_up) * 4 * x.columns());
   }
+  /// Of the experts, as many as are chosen, if all of these are on this rank.
+  static constexpr Index moved_bytes(const auto& y, const auto& x, const auto& ids, const auto& weights,
+                                     const auto& gate_up, const auto& down) {
+    const Index own = std::max<Index>(gate_up.size[0], 1), chosen = std::min(own, ids.elements());
+    return y.bytes() + x.bytes() + ids.bytes() + weights.bytes() +
+           (gate_up.bytes() + down.bytes()) / own * chosen;
+  }
   /// The projections of all slots, if all experts are on this rank. Otherwise their number is data, so the pullback
   /// computes them again.
   template <class T>
