@@ -20,8 +20,7 @@ void add_options(CLI::App& app, EvaluationOptions& options) {
       ->required();
   app.add_option("--text", options.text, "a file of text, for the perplexity");
   app.add_option("--questions", options.questions,
-                 "a file with a question per line: {\"prompt\": \"2 + 2 =\", \"choices\": [\" 4\", \" 5\"], "
-                 "\"answer\": 0}");
+                 "a file of questions, each a line of JSON with \"prompt\", \"choices\" and \"answer\"");
   add_count(app, "--context", options.context,
             "tokens of a window of the text; default: 2048, or fewer if config.json says so");
   add_count(app, "--pp", options.pp, "pipeline stages; the ranks of a stage split its layers");

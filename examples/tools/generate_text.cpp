@@ -19,7 +19,6 @@
 #include <vector>
 
 #include <shardwise/mesh/mesh.hpp>
-#include <shardwise/mesh/trace.hpp>
 #include <shardwise/models/llama/files.hpp>
 #include <shardwise/text/chat_template.hpp>
 
@@ -28,6 +27,7 @@
 #include "job_hosts.hpp"
 #include "printable.hpp"
 #include "prompts_file.hpp"
+#include "token_plan.hpp"
 
 namespace tools {
 
@@ -49,23 +49,19 @@ std::vector<std::int32_t> read_tokens(const std::filesystem::path& path, sw::Ind
   return ids;
 }
 
-/// Prints the communication for one token, on the first rank of a mesh of these sizes.
+/// Prints the plan of one token, on the first rank of a mesh of these sizes.
+template <class Block>
 void print_plan_of_token(const JobSizes& sizes, const sw::LlamaConfig& config, std::FILE* to) {
-  const JobPlan plan = sw::trace<Job>(sizes, [&](const Job& job) {
-    TextModel<> model(job, config);
-    const auto id = batch_of(model.mesh(), std::array{0});
-    auto cache = model.make_cache(id, config.context);
-    std::array<double, 1> number{};
-    model.next(id, cache, number, [](const auto&) {});
-  });
+  const TokenPlan token = plan_token<Block>(sizes, config);
   std::fprintf(to, "a token: %lld all-reduces and %lld all-gather",
-               static_cast<long long>(plan.count(sw::Collective::all_reduce)),
-               static_cast<long long>(plan.count(sw::Collective::all_gather)));
+               static_cast<long long>(token.plan.count(sw::Collective::all_reduce)),
+               static_cast<long long>(token.plan.count(sw::Collective::all_gather)));
   if (sizes[0] > 1) {
     std::fprintf(to, " and %lld send, in the first of %d stages,",
-                 static_cast<long long>(plan.count(sw::Collective::send)), sizes[0]);
+                 static_cast<long long>(token.plan.count(sw::Collective::send)), sizes[0]);
   }
-  std::fprintf(to, " of %lld bytes in all\n", static_cast<long long>(plan.bytes()));
+  std::fprintf(to, " of %lld bytes in all; this rank reads %s of weights\n",
+               static_cast<long long>(token.plan.bytes()), sw::bytes_text(token.weights).c_str());
 }
 
 /// The ids of the prompt. Throws `std::runtime_error` if there are none, or if one is out of the model's range.
@@ -340,7 +336,7 @@ void write_text_with(const TextOptions& options) {
                  seconds_since(start));
     if (const sw::Hosts& hosts = sw::world().hosts(); hosts.count() > 1)
       std::fprintf(notes, "%s\n", axes_on_hosts(sizes, [&](int rank) { return hosts.of(rank); }).c_str());
-    print_plan_of_token(sizes, config, notes);
+    print_plan_of_token<Block>(sizes, config, notes);
   }
   if (!options.dump_logits.empty()) {
     const auto ids = batch_of(model.mesh(), prompt);

@@ -16,6 +16,7 @@
 
 #include "options.hpp"
 #include "speeds_file.hpp"
+#include "token_plan.hpp"
 #include "watchdog.hpp"
 
 namespace {
@@ -87,6 +88,57 @@ sw::Speeds speeds_of_steps(int repetitions) {
     for (std::size_t speed = 0; i > 0 && speed < 3; ++speed) all[speed].push_back(slowest[speed]);
   }
   return {.flops = median(all[0]), .attention = median(all[1]), .memory = median(all[2])};
+}
+
+struct TokenSpeeds {
+  double weights;    ///< bytes a second
+  double operation;  ///< seconds
+};
+
+/// The speeds of decoding, found in recorded tokens of a small Llama, whose weights no cache holds, on each rank alone:
+/// their median over `repetitions`, on the slowest rank. `Block`: see `TextModel`.
+template <class Block>
+TokenSpeeds speeds_of_tokens(int repetitions) {
+  const sw::Communicator world = sw::world();
+  const Job job(world.subgroup(std::array{world.rank()}), {1, 1, 1, 1, 1, 1});
+  TextModel<Block> model(job, {.vocabulary = 8192,
+                               .features = 1024,
+                               .layers = 8,
+                               .heads = 16,
+                               .kv_heads = 8,
+                               .hidden = 2816,
+                               .context = 64});
+  sw::initialize(model.stages(), 1);
+  const auto id = batch_of(model.mesh(), std::array{1});
+  auto cache = model.make_cache(id, repetitions + 1);
+  sw::EventLog log(sw::clock_seconds);
+  sw::Recording recording(job, &log);
+  std::vector<double> weights, operations;
+  for (int i = 0; i <= repetitions; ++i) {
+    world.barrier();
+    recording.restart();
+    std::array<double, 1> number{};
+    model.next(id, cache, number, [&](const auto&) { log.close(); });
+    double bytes = 0, reading = 0, other = 0;
+    int count = 0;
+    for (const sw::Event& event : log.events()) {
+      if (event.moved == 0) continue;  // the beginning
+      const double seconds = event.end - event.begin;
+      if (reads_weights(event)) {
+        bytes += static_cast<double>(event.moved);
+        reading += seconds;
+      } else {
+        other += seconds;
+        ++count;
+      }
+    }
+    std::array slowest{reading / bytes, other / count};
+    world.all_reduce(slowest.data(), slowest.data(), 2, sw::DataType::f64, sw::ReduceOp::max);
+    if (i == 0) continue;
+    weights.push_back(1 / slowest[0]);
+    operations.push_back(slowest[1]);
+  }
+  return {median(std::move(weights)), median(std::move(operations))};
 }
 
 /// The bytes a second that a rank sends in collectives, on all groups of the mesh at once.
@@ -164,6 +216,11 @@ MeasuredSpeeds measured(int repetitions) {
   const Ranks mesh(world, {hosts, on_each});
   MeasuredSpeeds speeds{.float32 = speeds_of_steps<float>(repetitions),
                         .bfloat16 = speeds_of_steps<Eigen::bfloat16>(repetitions)};
+  const TokenSpeeds tokens = speeds_of_tokens<void>(repetitions);
+  speeds.weights_32bit = tokens.weights;
+  speeds.operation = tokens.operation;
+  speeds.weights_8bit = speeds_of_tokens<sw::Block8>(repetitions).weights;
+  speeds.weights_4bit = speeds_of_tokens<sw::Block4>(repetitions).weights;
   if (on_each > 1) {
     const sw::Communicator& ranks = mesh.communicator<rank_of_host>();
     speeds.links.within = bytes_of_link(ranks, repetitions);

@@ -22,6 +22,7 @@
 #include "job_options.hpp"
 #include "llama_presets.hpp"
 #include "options.hpp"
+#include "plan_decode.hpp"
 #include "plan_picture.hpp"
 #include "plan_search.hpp"
 #include "speeds_file.hpp"
@@ -132,23 +133,27 @@ bool alike(const StepJob& job, const JobPlan& a, const JobPlan& b) {
 }
 
 // ---- Text --------------------------------------------------------------------------------------------------------
-void print_job(const StepJob& job) {
-  static constexpr const char* zero[] = {"data parallel", "ZeRO-1", "ZeRO-2", "fully sharded"};
+void print_model(const StepJob& job, const std::string& weights) {
   const sw::LlamaConfig& model = job.model;
   std::printf("a %s of %td layers, %td features, %td heads, %td key/value heads, %td hidden, %td tokens%s\n",
               family_name(model).c_str(), model.layers, model.features, model.heads, model.kv_heads,
               model.hidden, model.vocabulary, model.tied ? ", tied head" : "");
   std::printf("%.2f billion parameters in %s\n", static_cast<double>(model.parameters()) * 1e-9,
-              job.bf16 ? "bfloat16, with masters in float" : "float");
+              weights.c_str());
   if (const auto& experts = model.experts) {
     std::printf("a token uses %td of %td experts in a layer, and %.2f billion parameters\n",
                 experts->routing.k, experts->experts, static_cast<double>(model.active_parameters()) * 1e-9);
   }
-  std::printf("%s: %d ranks; %s over dp%s, %s parallel%s\n", sizes_text(job.sizes).c_str(), ranks(job),
-              zero[job.zero_level], job.sizes[3] > 1 ? " and cp" : "",
+  std::printf("%s: %d ranks", sizes_text(job.sizes).c_str(), ranks(job));
+}
+
+void print_job(const StepJob& job) {
+  static constexpr const char* zero[] = {"data parallel", "ZeRO-1", "ZeRO-2", "fully sharded"};
+  print_model(job, job.bf16 ? "bfloat16, with masters in float" : "float");
+  std::printf("; %s over dp%s, %s parallel%s\n", zero[job.zero_level], job.sizes[3] > 1 ? " and cp" : "",
               job.sequence_parallel ? "sequence" : "tensor", unusual_in(job).c_str());
   std::printf("a step: %td sequences of %td tokens, %td micro-batch%s; activations are %s\n", job.batch,
-              model.context, job.micro_batches, job.micro_batches == 1 ? "" : "es",
+              job.model.context, job.micro_batches, job.micro_batches == 1 ? "" : "es",
               recomputation_text(job).c_str());
   if (const int each = job.ranks_per_host; each > 0) {
     const std::string axes = axes_on_hosts(job.sizes, [&](int rank) { return rank / each; });
@@ -364,8 +369,8 @@ struct Options {
   std::optional<int> rank;
   std::vector<int> coordinates;
   std::filesystem::path speeds, draw;
-  bool json = false, save = false, search = false;
-  int ranks = 1;
+  bool json = false, save = false, search = false, decode = false;
+  int ranks = 1, weight_bits = 32;
 };
 
 void add_options(CLI::App& app, Options& options) {
@@ -387,7 +392,7 @@ void add_options(CLI::App& app, Options& options) {
                  "ranks on each host, to count traffic between hosts; 0: all share one host")
       ->check(CLI::NonNegativeNumber);
   app.add_option("--speeds", options.speeds,
-                 "a file that shardwise-measure wrote: also print the seconds of the step")
+                 "a file that shardwise-measure wrote: also print the seconds of the step, or of the token")
       ->check(CLI::ExistingFile);
   auto* search =
       app.add_flag("--search", options.search,
@@ -402,6 +407,18 @@ void add_options(CLI::App& app, Options& options) {
       "its name ends in .html, otherwise as a trace for ui.perfetto.dev or chrome://tracing");
   app.add_flag("--save", options.save, "also show the memory with the copy that a background save makes");
   app.add_flag("--json", options.json, "print JSON");
+  auto* decode = app.add_flag("--decode", options.decode,
+                              "plan the last token of a text of --context tokens that "
+                              "shardwise-generate writes, instead of a step");
+  app.add_option("--weight-bits", options.weight_bits,
+                 "bits of a weight in memory, as for shardwise-generate")
+      ->check(CLI::IsMember({32, 8, 4}))
+      ->needs(decode);
+  for (const char* chosen : {"--search",    "--schedule",  "--chunks",      "--replicas", "--local-steps",
+                             "--dp",        "--cp",        "--zero",        "--sp",       "--embedding",
+                             "--lora-rank", "--recompute", "--memory",      "--bf16",     "--micro-batches",
+                             "--batch",     "--rank",      "--coordinates", "--draw",     "--save"})
+    decode->excludes(app.get_option(chosen));
   for (const char* chosen :
        {"--pp", "--schedule", "--chunks", "--replicas", "--local-steps", "--dp", "--cp", "--tp", "--zero",
         "--sp", "--recompute", "--micro-batches", "--rank", "--coordinates", "--draw", "--save"})
@@ -449,7 +466,8 @@ std::vector<JobSizes> places(const Options& options, const StepJob& job) {
 int main(int argc, char** argv) {
   Options options;
   CommandLine app(
-      "Plans a step of training a Llama on any mesh: communication, arithmetic, memory. Needs no MPI job.",
+      "Plans a step of training a Llama on any mesh, or a token of its text: communication, arithmetic, "
+      "memory. Needs no MPI job.",
       "shardwise-plan");
   add_options(app, options);
   app.get_option("--zero")->default_str("3, or 1 or 0 if the other options need that");
@@ -469,6 +487,16 @@ int main(int argc, char** argv) {
     if (app.count("--zero") == 0) options.job.job.zero_level = default_zero(options.job);
     StepJob job = job_of(options.job, 1);
     check_countable(job);
+    if (options.decode) {
+      std::optional<MeasuredSpeeds> measured;
+      if (!options.speeds.empty()) measured = read_speeds(options.speeds);
+      if (!options.json) {
+        print_model(job, options.weight_bits == 32 ? "float" : std::to_string(options.weight_bits) + " bits");
+        std::printf("\n");
+      }
+      print_token(job, options.weight_bits, measured ? &*measured : nullptr, options.json);
+      return after_output(0);
+    }
     const auto begin = std::chrono::steady_clock::now();
     job = within_memory(job, static_cast<sw::Index>(options.job.memory));
     std::vector<RankPlan> plans;

@@ -329,6 +329,68 @@ TEST_CASE("seconds of a step over a link, beside measured ones") {
   }
 }
 
+/// The plan of a token.
+Json token(const std::string& options) { return Json::parse(printed("--decode --json " + options)); }
+
+TEST_CASE("--decode: what a token reads and sends, by hand") {
+  const std::string model =
+      "--vocabulary 64 --features 64 --layers 2 --heads 2 --kv-heads 1 --hidden 128 --context 10 ";
+  // q, k and v, o; gate, up and down; norms; head and a row of the table.
+  const std::int64_t attention = 4096 + 2 * 2048 + 4096, mlp = 3 * 128 * 64, norms = 5 * 64;
+  const std::int64_t blocks = 2 * (attention + mlp) + 4096 + 64;
+  const Json alone = token(model);
+  CHECK(alone.at("weight_bytes") == 4 * (blocks + norms));
+  CHECK(alone.at("cache_bytes") == 2 * 2 * 10 * 32 * 4);
+  CHECK(alone.at("calls") == 0);
+  CHECK(token(model + "--weight-bits 8").at("weight_bytes") == blocks / 32 * 34 + 4 * norms);
+  CHECK(token(model + "--weight-bits 4").at("weight_bytes") == blocks / 32 * 18 + 4 * norms);
+  CHECK(token(model + "--tied").at("weight_bytes") == 4 * (blocks - 64 + norms));
+  // Two ranks share the key/value head, which both have.
+  const std::int64_t half = 2 * (2048 + 4096 + 2048 + mlp / 2) + 2048 + 64;
+  for (const int bits : {32, 8, 4}) {
+    const Json split = token(model + "--tp 2 --weight-bits " + std::to_string(bits));
+    const std::int64_t bytes = bits == 32 ? 4 * half : half / 32 * (bits == 8 ? 34 : 18);
+    CHECK(split.at("weight_bytes") == bytes + 4 * norms);
+    CHECK(split.at("cache_bytes") == alone.at("cache_bytes"));
+    // All-reduces after the table, each attention and each MLP; all logits are gathered.
+    CHECK(split.at("calls") == 6);
+    CHECK(split.at("bytes") == (5 * 64 + 64) * 4);
+  }
+  // A token reads two of four experts, which may be both of a rank.
+  const std::string experts = model + "--experts 4 --experts-per-token 2 ";
+  CHECK(token(experts).at("weight_bytes") == 4 * (2 * (attention + 2 * mlp + 4 * 64) + 4096 + 64 + norms));
+  CHECK(token(experts + "--tp 2").at("weight_bytes") ==
+        4 * (2 * (2048 + 4096 + 2048 + 2 * mlp + 4 * 64) + 2048 + 64 + norms));
+}
+
+TEST_CASE("--decode: seconds of a token") {
+  const std::string name = "plan_test_decode.json";
+  const auto seconds = [&](const std::string& options, double operation, double latency) {
+    Json json{
+        {"within", 1e15}, {"weights_8bit", 1e10}, {"latency_within", latency}, {"operation", operation}};
+    for (const std::string element : {"float32", "bfloat16"})
+      json["flops_" + element] = json["attention_" + element] = json["memory_" + element] = 1e15;
+    std::ofstream(name) << json;
+    const Json found = token("--model 1b --weight-bits 8 --context 64 --speeds " + name + " " + options);
+    std::remove(name.c_str());
+    return std::pair(found.at("seconds_of_token").get<double>(), found);
+  };
+  const double least = 1e-30;
+  const auto [alone, plan] = seconds("", least, least);
+  CHECK(alone == doctest::Approx(plan.at("weight_bytes").get<double>() / 1e10).epsilon(0.01));
+  const auto [half, split] = seconds("--tp 2", least, least);
+  CHECK(half == doctest::Approx(alone / 2).epsilon(0.01));
+  CHECK(seconds("--tp 2", least, 1e-3).first ==
+        doctest::Approx(half + split.at("calls").get<double>() * 1e-3).epsilon(1e-6));
+  const double operations = (seconds("", 1e-3, least).first - alone) / 1e-3;
+  CHECK(operations == doctest::Approx(std::round(operations)).epsilon(1e-6));
+  CHECK(operations > 16 * 5);  // 16 layers
+  // Stages compute one after another.
+  const auto [stages, largest] = seconds("--pp 2", least, least);
+  CHECK(stages == doctest::Approx(alone).epsilon(0.01));
+  CHECK(largest.at("weight_bytes") < plan.at("weight_bytes"));
+}
+
 TEST_CASE("--draw: a rank's step, or a pipeline's schedule, as a page or a trace") {
   const auto drawn = [](const std::string& options, const std::string& name) {
     printed(options + " --draw " + name);
