@@ -219,6 +219,7 @@ MeasuredSpeeds measured(int repetitions) {
   const TokenSpeeds tokens = speeds_of_tokens<void>(repetitions);
   speeds.weights_32bit = tokens.weights;
   speeds.operation = tokens.operation;
+  speeds.weights_16bit = speeds_of_tokens<sw::Block16>(repetitions).weights;
   speeds.weights_8bit = speeds_of_tokens<sw::Block8>(repetitions).weights;
   speeds.weights_4bit = speeds_of_tokens<sw::Block4>(repetitions).weights;
   if (on_each > 1) {

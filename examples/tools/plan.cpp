@@ -412,7 +412,7 @@ void add_options(CLI::App& app, Options& options) {
                               "shardwise-generate writes, instead of a step");
   app.add_option("--weight-bits", options.weight_bits,
                  "bits of a weight in memory, as for shardwise-generate")
-      ->check(CLI::IsMember({32, 8, 4}))
+      ->check(CLI::IsMember({32, 16, 8, 4}))
       ->needs(decode);
   for (const char* chosen : {"--search",    "--schedule",  "--chunks",      "--replicas", "--local-steps",
                              "--dp",        "--cp",        "--zero",        "--sp",       "--embedding",

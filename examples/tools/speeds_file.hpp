@@ -18,12 +18,12 @@ namespace sw = shardwise;
 struct MeasuredSpeeds {
   sw::Speeds float32{}, bfloat16{};  ///< of computations only
   sw::Speeds links{};  ///< `within` or `across` is infinite if no two ranks were on one host, or on two
-  /// Bytes a second of weights in 32, 8 and 4 bits, in products of one row; infinite if they were not measured.
-  double weights_32bit = HUGE_VAL, weights_8bit = HUGE_VAL, weights_4bit = HUGE_VAL;
+  /// Bytes a second of weights in 32, 16, 8 and 4 bits, in products of one row; infinite if they were not measured.
+  double weights_32bit = HUGE_VAL, weights_16bit = HUGE_VAL, weights_8bit = HUGE_VAL, weights_4bit = HUGE_VAL;
   double operation = 0;  ///< seconds of another operation on one token
 
   double weights(int bits) const {
-    return bits == 8 ? weights_8bit : bits == 4 ? weights_4bit : weights_32bit;
+    return bits == 4 ? weights_4bit : bits == 8 ? weights_8bit : bits == 16 ? weights_16bit : weights_32bit;
   }
 
   sw::Speeds of(bool bf16) const {
@@ -51,6 +51,7 @@ void each_speed(Speeds& speeds, F f) {
   f("latency_across", speeds.links.latency_across, false);
   f("overlap", speeds.links.overlap, false);
   f("weights_32bit", speeds.weights_32bit, false);
+  f("weights_16bit", speeds.weights_16bit, false);
   f("weights_8bit", speeds.weights_8bit, false);
   f("weights_4bit", speeds.weights_4bit, false);
   f("operation", speeds.operation, false);

@@ -342,6 +342,7 @@ TEST_CASE("--decode: what a token reads and sends, by hand") {
   CHECK(alone.at("weight_bytes") == 4 * (blocks + norms));
   CHECK(alone.at("cache_bytes") == 2 * 2 * 10 * 32 * 4);
   CHECK(alone.at("calls") == 0);
+  CHECK(token(model + "--weight-bits 16").at("weight_bytes") == blocks * 2 + 4 * norms);
   CHECK(token(model + "--weight-bits 8").at("weight_bytes") == blocks / 32 * 34 + 4 * norms);
   CHECK(token(model + "--weight-bits 4").at("weight_bytes") == blocks / 32 * 18 + 4 * norms);
   CHECK(token(model + "--tied").at("weight_bytes") == 4 * (blocks - 64 + norms));
