@@ -19,7 +19,6 @@
 #include <vector>
 
 #include <shardwise/mesh/mesh.hpp>
-#include <shardwise/models/llama/files.hpp>
 #include <shardwise/text/chat_template.hpp>
 
 #include "expect_weights.hpp"
@@ -27,6 +26,7 @@
 #include "job_hosts.hpp"
 #include "printable.hpp"
 #include "prompts_file.hpp"
+#include "text_inputs.hpp"
 #include "token_plan.hpp"
 
 namespace tools {
@@ -310,8 +310,7 @@ void write_text_with(const TextOptions& options) {
   const auto tokenizer =
       options.tokens.empty() ? tokenizer_of(options.weights, config.vocabulary) : std::nullopt;
   const bool prints = job.rank() == 0;
-  Writer writer{options, config, tokenizer, sw::read_llama_tokens(options.weights).ends, prints};
-  if (tokenizer && tokenizer->end_token()) writer.ends.push_back(*tokenizer->end_token());
+  const Writer writer{options, config, tokenizer, ends_of(options.weights, tokenizer), prints};
   std::vector<std::int32_t> prompt;
   std::optional<Prompts> prompts;
   std::optional<sw::ChatTemplate> chat;

@@ -9,8 +9,10 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <shardwise/guard/same_on_all_ranks.hpp>
+#include <shardwise/models/llama/files.hpp>
 #include <shardwise/text/tokenizer.hpp>
 
 namespace tools {
@@ -22,6 +24,13 @@ inline std::optional<sw::Tokenizer> tokenizer_of(const std::filesystem::path& fo
   const bool bytes = vocabulary == sw::ByteTokenizer::vocabulary();
   if (!bytes && !std::filesystem::exists(folder / "tokenizer.json")) return std::nullopt;
   return sw::Tokenizer::from_folder(folder);
+}
+/// The tokens that end a text.
+inline std::vector<std::int32_t> ends_of(const std::filesystem::path& folder,
+                                         const std::optional<sw::Tokenizer>& tokenizer) {
+  std::vector<std::int32_t> ends = sw::read_llama_tokens(folder).ends;
+  if (tokenizer && tokenizer->end_token()) ends.push_back(*tokenizer->end_token());
+  return ends;
 }
 inline constexpr const char* no_tokenizer =
     "there is no tokenizer.json, and the model's tokens are not bytes";

@@ -1,0 +1,157 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+
+#include "serve_text.hpp"
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "expect_weights.hpp"
+#include "job_hosts.hpp"
+#include "stop_signal.hpp"
+#include "text_inputs.hpp"
+
+namespace tools {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// What rank 0 has for the others before a step; one rank has only the first.
+class Exchange {
+ public:
+  explicit Exchange(sw::Communicator ranks) : ranks_(std::move(ranks)) {}
+
+  /// Returns once rank 0 has called it, too. The others sleep meanwhile.
+  void wait_for_first_rank() const {
+    const std::int32_t mine = 0;
+    std::int32_t sum = 0;
+    sw::Request all = ranks_.all_reduce_async(&mine, &sum, 1, sw::DataType::i32, sw::ReduceOp::sum);
+    while (ranks_.rank() != 0 && !all.test()) sw::detail::sleep_for(1e-3);
+    all.wait();
+  }
+  /// The news of rank 0, on every rank.
+  News share(const News& news) const {
+    std::string text;
+    if (ranks_.rank() == 0 && (!news.added.empty() || !news.cancelled.empty() || news.ends)) {
+      sw::Json added = sw::Json::array();
+      for (const auto& [chat, seed, body] : news.added)
+        added.push_back({chat, seed, std::vector<std::uint8_t>(body.begin(), body.end())});
+      const sw::Json all{{"added", std::move(added)},
+                         {"cancelled", news.cancelled},
+                         {"ends", news.ends},
+                         {"gives_up", news.gives_up}};
+      const std::vector<std::uint8_t> bytes = sw::Json::to_cbor(all);
+      text.assign(bytes.begin(), bytes.end());
+    }
+    text = sw::detail::gather_texts(ranks_, text);
+    if (text.empty()) return {};
+    const sw::Json all = sw::Json::from_cbor(text);
+    News result{.cancelled = all["cancelled"], .ends = all["ends"], .gives_up = all["gives_up"]};
+    for (const sw::Json& each : all["added"]) {
+      const std::vector<std::uint8_t> body = each[2];
+      result.added.push_back({each[0], each[1], std::string(body.begin(), body.end())});
+    }
+    return result;
+  }
+
+ private:
+  sw::Communicator ranks_;
+};
+
+/// For rank 0: ends the queue when a signal arrives, and what is under way after some time.
+class Ending {
+ public:
+  Ending(RequestQueue& queue, int seconds) : queue_(queue), seconds_(seconds) {}
+  void look() {
+    const auto now = Clock::now();
+    if (!signal_.asked()) return;
+    if (!queue_.ends()) since_ = now;
+    queue_.end(now - since_ >= seconds_);
+  }
+
+ private:
+  StopSignal signal_;
+  RequestQueue& queue_;
+  std::chrono::seconds seconds_;
+  Clock::time_point since_;
+};
+
+/// Writes the texts of all requests until the end. `queue` is rank 0's.
+void write_texts(Generator& generator, const ServedModel& model, RequestQueue& queue, int drain_timeout) {
+  const Exchange exchange(sw::world());
+  const bool first = sw::world().rank() == 0;
+  Ending ending(queue, drain_timeout);
+  for (;;) {
+    if (first) ending.look();
+    if (!generator.busy()) {
+      while (first && !queue.wait(std::chrono::milliseconds(100))) ending.look();
+      exchange.wait_for_first_rank();
+    }
+    const News news = exchange.share(first ? queue.take() : News());
+    for (const News::Added& each : news.added)
+      generator.add(parse_request(each.chat, each.body, model, each.seed).text);
+    for (const std::size_t number : news.cancelled) generator.cancel(number);
+    if (news.ends && (news.gives_up || !generator.busy())) return;
+    for (NewToken& token : generator.step()) {
+      if (first) queue.deliver(std::move(token));
+    }
+  }
+}
+
+template <class Block>
+void serve_with(const ServerOptions& options) {
+  const sw::LlamaConfig config = sw::read_llama_config(options.weights / "config.json");
+  expect_weights(options.weights, config);
+  const Job job(sw::world(), job_sizes(options.pp, 1, 1, 1, std::max(1, sw::world().size() / options.pp),
+                                       config.kv_heads));
+  warn_of_torn_groups(job);
+  const auto tokenizer = tokenizer_of(options.weights, config.vocabulary);
+  std::optional<sw::ChatTemplate> chat;
+  if (tokenizer) chat = sw::ChatTemplate::from_folder(options.weights);
+  const ServedModel served{.name = options.name.empty()
+                                       ? std::filesystem::canonical(options.weights).filename().string()
+                                       : options.name,
+                           .tokenizer = tokenizer ? &*tokenizer : nullptr,
+                           .chat = chat ? &*chat : nullptr,
+                           .vocabulary = config.vocabulary,
+                           .known = tokenizer ? tokenizer->vocabulary() : config.vocabulary,
+                           .capacity = options.context.value_or(config.context),
+                           .ends = ends_of(options.weights, tokenizer)};
+  TextModel<Block> model(job, config);
+  sw::load_llama(job, model.stages(), options.weights);
+  Generator generator(
+      std::make_unique<CachedModelOf<TextModel<Block>>>(model, options.rows, served.capacity), served.known,
+      tokenizer ? Decode([&](std::span<const std::int32_t> ids) { return tokenizer->decode(ids); })
+                : Decode());
+
+  RequestQueue queue(static_cast<std::size_t>(options.rows + options.queue));
+  std::optional<HttpServer> server;
+  std::string problem;
+  if (job.rank() == 0) {
+    HttpOptions http = options.http;
+    if (const char* key = std::getenv("SHARDWISE_API_KEY")) http.key = key;
+    http.threads = static_cast<int>(options.rows + options.queue) + 16;  // all requests, and refusals
+    try {
+      server.emplace(http, served, queue);
+    } catch (const std::runtime_error& error) {
+      problem = error.what();
+    }
+  }
+  problem = sw::detail::gather_texts(sw::world(), problem);
+  if (!problem.empty()) throw std::runtime_error(problem);
+  if (server) {
+    std::printf("%s: http://%s:%d/v1, %td texts of %td tokens at once\n", served.name.c_str(),
+                options.http.host.c_str(), server->port(), options.rows, served.capacity);
+    std::fflush(stdout);
+  }
+  write_texts(generator, served, queue, options.drain_timeout);
+}
+
+}  // namespace
+
+void serve(const ServerOptions& options) {
+  with_weight_bits(options.weight_bits, [&]<class Block>(Block*) { serve_with<Block>(options); });
+}
+
+}  // namespace tools
