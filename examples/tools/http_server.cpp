@@ -3,8 +3,11 @@
 
 #include "http_server.hpp"
 
+#include <array>
 #include <atomic>
+#include <cerrno>
 #include <ctime>
+#include <filesystem>
 #include <random>
 #include <thread>
 
@@ -33,58 +36,115 @@ bool same_text(const std::string& a, const std::string& b) {
   return difference == 0;
 }
 
-/// A request under way, and what its thread sends.
-struct Call {
-  Call(const ServedModel& model, ServedRequest asked, std::string id, RequestQueue& all,
-       std::shared_ptr<Reply> own)
-      : request(std::move(asked)),
-        answer(model, request, std::move(id), std::time(nullptr)),
-        queue(all),
-        reply(std::move(own)) {}
+/// Refuses a request whose body is not read. What follows on the connection would be taken for another request, so it is
+/// closed: a provider that returns false has this effect.
+void refuse_and_close(httplib::Response& response, const ApiError& error) {
+  response.status = error.status;
+  const std::string text = error.json();
+  response.set_header("Connection", "close");
+  response.set_content_provider(text.size(), "application/json",
+                                [text](std::size_t, std::size_t, httplib::DataSink& sink) {
+                                  sink.write(text.data(), text.size());
+                                  return false;
+                                });
+}
+
+/// The socket of a request's client, which httplib does not give; -1 if it is not found.
+int socket_of(const httplib::Request& http) {
+  const auto is_at = [](int socket, auto get, const std::string& host, int port) {
+    sockaddr_storage address{};
+    socklen_t size = sizeof address;
+    auto* const any = reinterpret_cast<sockaddr*>(&address);
+    std::array<char, NI_MAXHOST> name{};
+    std::array<char, NI_MAXSERV> number{};
+    return get(socket, any, &size) == 0 && (any->sa_family == AF_INET || any->sa_family == AF_INET6) &&
+           ::getnameinfo(any, size, name.data(), name.size(), number.data(), number.size(),
+                         NI_NUMERICHOST | NI_NUMERICSERV) == 0 &&
+           name.data() == host && number.data() == std::to_string(port);
+  };
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd", ignored)) {
+    const int socket = std::atoi(entry.path().filename().c_str());
+    if (is_at(socket, ::getpeername, http.remote_addr, http.remote_port) &&
+        is_at(socket, ::getsockname, http.local_addr, http.local_port))
+      return socket;
+  }
+  return -1;
+}
+
+/// Whether the client has closed its side of the connection.
+bool is_gone(int socket) {
+  char byte = 0;
+  const ssize_t read = ::recv(socket, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+  return read == 0 || (read < 0 && errno != EAGAIN && errno != EINTR);
+}
+
+/// A request under way.
+class Call {
+ public:
+  Call(const ServedModel& model, ServedRequest asked, std::string id, RequestQueue& queue,
+       std::shared_ptr<Reply> reply, int socket, std::chrono::seconds time)
+      : request_(std::move(asked)),
+        answer_(model, request_, std::move(id), std::time(nullptr)),
+        queue_(queue),
+        reply_(std::move(reply)),
+        socket_(socket),
+        time_(time) {}
   Call(const Call&) = delete;
-  ~Call() { queue.cancel(reply); }  // does nothing after its end
+  ~Call() { queue_.cancel(reply_); }  // does nothing after its end
 
-  /// Sends what there is; false if the client is gone or the server ends.
-  bool send(httplib::DataSink& sink) {
-    if (!begun) {
-      begun = true;
-      if (request.stream && !event(sink, answer.first_event())) return false;
-    }
-    const Reply::Next next = reply->wait(pause);
-    for (const NewToken& token : next.tokens) {
-      if (!event(sink, answer.add(token))) return false;
-    }
-    if (answer.complete()) return finish(sink);
-    if (next.failure.empty()) return sink.is_writable();
-    const std::string error = ApiError(503, next.failure, "server_error").json();
-    if (request.stream ? event(sink, error) : write(sink, error)) sink.done();
-    return true;
+  /// The whole answer. Throws `ApiError` if there is none.
+  std::string whole() {
+    if (!run([](const std::string&) { return true; })) throw ApiError(499, "the client is gone");
+    return answer_.whole();
   }
-
- private:
-  static bool write(httplib::DataSink& sink, const std::string& text) {
-    return sink.is_writable() && sink.write(text.data(), text.size());
-  }
-  static bool event(httplib::DataSink& sink, const std::string& json) {
-    return json.empty() || write(sink, "data: " + json + "\n\n");
-  }
-  bool finish(httplib::DataSink& sink) {
-    if (request.stream) {
-      for (const std::string& json : answer.last_events()) {
-        if (!event(sink, json)) return false;
+  /// Sends the answer as it is written. False if the client is gone.
+  bool stream(httplib::DataSink& sink) {
+    const auto send = [&](const std::string& json) {
+      const std::string event = "data: " + json + "\n\n";
+      return json.empty() || sink.write(event.data(), event.size());
+    };
+    try {
+      if (!send(answer_.first_event()) || !run(send)) return false;
+      for (const std::string& json : answer_.last_events()) {
+        if (!send(json)) return false;
       }
-    } else if (!write(sink, answer.whole())) {
-      return false;
+    } catch (const ApiError& error) {
+      if (!send(error.json())) return false;
+    } catch (const std::exception& error) {
+      if (!send(ApiError(500, error.what(), "server_error").json())) return false;
     }
     sink.done();
     return true;
   }
 
-  ServedRequest request;
-  Answer answer;
-  RequestQueue& queue;
-  std::shared_ptr<Reply> reply;
-  bool begun = false;
+ private:
+  /// Calls send(event) until the end of the text; false if the client is gone.
+  bool run(auto send) {
+    for (;;) {
+      const Reply::Next next = reply_->wait(pause);
+      for (const NewToken& token : next.tokens) {
+        if (!send(answer_.add(token))) return false;
+      }
+      if (answer_.complete()) return true;
+      if (!next.failure.empty()) throw ApiError(503, next.failure, "server_error");
+      if (is_gone(socket_)) return false;
+      if (std::chrono::steady_clock::now() - begin_ > time_) {
+        throw ApiError(
+            504,
+            "the answer takes more than the " + std::to_string(time_.count()) + " s that the server allows",
+            "timeout");
+      }
+    }
+  }
+
+  ServedRequest request_;
+  Answer answer_;
+  RequestQueue& queue_;
+  std::shared_ptr<Reply> reply_;
+  int socket_;
+  std::chrono::seconds time_;
+  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };
 
 }  // namespace
@@ -96,7 +156,7 @@ struct HttpServer::Parts {
   void answer(bool chat, const httplib::Request& http, httplib::Response& response) {
     const std::uint64_t seed = draw();
     ServedRequest request = parse_request(chat, http.body, model, seed);
-    std::shared_ptr<Reply> reply = queue.submit({chat, seed, http.body});
+    std::shared_ptr<Reply> reply = queue.submit(request.text);
     if (!reply && queue.ends()) throw ApiError(503, "the server ends", "server_error");
     if (!reply) {
       response.set_header("Retry-After", "1");
@@ -104,10 +164,12 @@ struct HttpServer::Parts {
     }
     const bool stream = request.stream;
     const std::string id = (chat ? "chatcmpl-" : "cmpl-") + std::to_string(seed);
-    auto call = std::make_shared<Call>(model, std::move(request), id, queue, std::move(reply));
+    const auto call = std::make_shared<Call>(model, std::move(request), id, queue, std::move(reply),
+                                             socket_of(http), std::chrono::seconds(options.request_timeout));
+    if (!stream) return response.set_content(call->whole(), "application/json");
+    // One call sends everything: at its end, the server does not call providers again.
     response.set_chunked_content_provider(
-        stream ? "text/event-stream" : "application/json",
-        [call](std::size_t, httplib::DataSink& sink) { return call->send(sink); });
+        "text/event-stream", [call](std::size_t, httplib::DataSink& sink) { return call->stream(sink); });
   }
   std::uint64_t draw() {
     const std::lock_guard lock(mutex);
@@ -157,6 +219,20 @@ struct HttpServer::Parts {
       refuse(response, ApiError(response.status, what));
     });
   }
+  /// Bodies whose size is not known before they are read have no limit in httplib, so they are refused.
+  void refuse_unlimited_bodies() {
+    server.set_pre_routing_handler([](const httplib::Request& http, httplib::Response& response) {
+      if (http.has_header("Transfer-Encoding")) {
+        refuse_and_close(response,
+                         ApiError(411, "the request has a Transfer-Encoding; expected Content-Length"));
+      } else if (http.has_header("Content-Encoding")) {
+        refuse_and_close(response, ApiError(415, "the request has a Content-Encoding; expected plain JSON"));
+      } else {
+        return httplib::Server::HandlerResponse::Unhandled;
+      }
+      return httplib::Server::HandlerResponse::Handled;
+    });
+  }
   void listen() {
     server.new_task_queue = [this] {
       return new httplib::ThreadPool(static_cast<std::size_t>(options.threads));
@@ -165,6 +241,7 @@ struct HttpServer::Parts {
     server.set_read_timeout(options.client_timeout);
     server.set_write_timeout(options.client_timeout);
     server.set_tcp_nodelay(true);
+    refuse_unlimited_bodies();
     add_routes();
     port = options.port;
     if (port == 0) port = server.bind_to_any_port(options.host);
@@ -172,7 +249,11 @@ struct HttpServer::Parts {
       throw std::runtime_error("cannot listen on " + options.host + ", port " + std::to_string(options.port) +
                                ": the address is not this host's, or the port is in use or not allowed");
     }
-    thread = std::thread([this] { server.listen_after_bind(); });
+    thread = std::thread([this] {
+      server.listen_after_bind();
+      ended = true;
+    });
+    while (!server.is_running() && !ended) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
 
   HttpOptions options;
@@ -183,6 +264,7 @@ struct HttpServer::Parts {
   std::mt19937_64 random{std::random_device()()};
   std::int64_t started = std::time(nullptr);
   int port = 0;
+  std::atomic<bool> ended = false;
   std::thread thread;
 };
 

@@ -15,11 +15,12 @@ namespace tools {
 
 struct HttpOptions {
   std::string host = "127.0.0.1";
-  int port = 8080;          ///< 0: one that is free
-  std::string key;          ///< unless empty, what clients must send
-  int threads = 32;         ///< requests that are read or answered at once
-  sw::Index max_body = 8;   ///< MiB
-  int client_timeout = 10;  ///< seconds that a client may take to send or receive more
+  int port = 8080;            ///< 0: one that is free
+  std::string key;            ///< unless empty, what clients must send
+  int threads = 32;           ///< requests that are read or answered at once
+  sw::Index max_body = 8;     ///< MiB
+  int client_timeout = 10;    ///< seconds that a client may take to send or receive more
+  int request_timeout = 600;  ///< seconds for a request to be answered
 };
 
 /// Listens from its construction to its end, in threads of its own. In the end, requests that are under way fail.

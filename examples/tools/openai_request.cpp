@@ -5,6 +5,7 @@
 
 #include <charconv>
 #include <cmath>
+#include <mutex>
 
 namespace tools {
 
@@ -28,7 +29,7 @@ double number(const Part& part, double least, double most, const char* expected)
   return value;
 }
 
-/// Fields that change nothing here are ignored; those that would change the text must say what happens anyway.
+/// Fields that change nothing here are ignored; those that would change the text must have the value that does not.
 void check_fields(const Part& part, bool chat) {
   part.only({"model",
              chat ? "messages" : "prompt",
@@ -43,13 +44,12 @@ void check_fields(const Part& part, bool chat) {
              "stop",
              "logit_bias",
              "logprobs",
-             "top_logprobs",
+             chat ? "top_logprobs" : "best_of",
              "stream",
              "stream_options",
              "n",
-             "best_of",
-             "echo",
-             "suffix",
+             chat ? "tools" : "echo",
+             chat ? "tool_choice" : "suffix",
              "presence_penalty",
              "frequency_penalty",
              "response_format",
@@ -57,9 +57,7 @@ void check_fields(const Part& part, bool chat) {
              "store",
              "metadata",
              "service_tier",
-             "parallel_tool_calls",
-             "tools",
-             "tool_choice"});
+             "parallel_tool_calls"});
   for (const char* key : {"n", "best_of"}) part.must_be(key, 1);
   for (const char* key : {"presence_penalty", "frequency_penalty"}) {
     if (!part[key].null()) number(part[key], 0, 0, "0: only repetition_penalty is supported");
@@ -86,11 +84,15 @@ std::vector<std::int32_t> dialogue(const Part& messages, const ServedModel& mode
   if (!model.chat || !model.tokenizer) messages.fail("the model has no chat template; use /v1/completions");
   sw::Json rendered = sw::Json::array();
   messages.for_each([&](const Part& message) {
-    message.only({"role", "content", "name"});
+    message.only({"role", "content", "name", "refusal"});
+    message.must_be("refusal", nullptr);
     rendered.push_back(
         {{"role", message.get<std::string>("role")}, {"content", content_of(message["content"])}});
   });
   if (rendered.empty()) messages.expected("a list of one or more messages");
+  static std::mutex
+      one_at_a_time;  // a template may ask for the date, by a function that threads cannot share
+  const std::lock_guard lock(one_at_a_time);
   return model.tokenizer->encode(model.chat->render(rendered, true), {.add_special_tokens = false});
 }
 
@@ -146,8 +148,10 @@ ServedRequest request_of(bool chat, const Part& part, const ServedModel& model, 
     throw ApiError(404, "there is no model \"" + name + "\", only \"" + model.name + "\"",
                    "invalid_request_error", "model", "model_not_found");
   }
-  ServedRequest request{.text = {.ends = model.ends}, .chat = chat};
+  ServedRequest request;
+  request.chat = chat;
   TextRequest& text = request.text;
+  text.ends = model.ends;
   text.prompt = chat ? dialogue(part["messages"], model) : prompt_of(part["prompt"], model);
   read_sampling(part, text.sampling);
   read_stops(part["stop"], text.stops);
@@ -194,15 +198,18 @@ std::string ApiError::json() const {
 }
 
 ServedRequest parse_request(bool chat, std::string_view body, const ServedModel& model, std::uint64_t seed) {
+  sw::Json json;
   try {
-    const sw::Json json = sw::parse_json(body, "the body");
+    json = sw::parse_json(body, "the body");
     return request_of(chat, Part(json), model, seed);
   } catch (const ApiError&) {
     throw;
-  } catch (const std::runtime_error& error) {
-    throw ApiError(400, error.what());
-  } catch (const std::invalid_argument& error) {
-    throw ApiError(400, error.what());
+  } catch (const std::bad_alloc&) {
+    throw;
+  } catch (const std::exception& error) {
+    // Errors begin with the place: "stop[0]: it is 3, expected a string".
+    const std::string message = error.what(), key = message.substr(0, message.find_first_of(":.["));
+    throw ApiError(400, message, "invalid_request_error", json.is_object() && json.contains(key) ? key : "");
   }
 }
 

@@ -6,17 +6,18 @@
 /// The bodies of OpenAI's requests for texts, and the JSON of answers and errors.
 
 #include <shardwise/text/chat_template.hpp>
+#include <shardwise/text/tokenizer.hpp>
 
-#include "generator.hpp"
+#include "text_request.hpp"
 
 namespace tools {
 
 /// A refused request: its HTTP status, and what OpenAI's clients show.
 struct ApiError : std::runtime_error {
-  ApiError(int code, const std::string& message, std::string kind = "invalid_request_error",
+  ApiError(int http_status, const std::string& message, std::string kind = "invalid_request_error",
            std::string parameter_name = "", std::string code_name = "")
       : std::runtime_error(message),
-        status(code),
+        status(http_status),
         type(std::move(kind)),
         parameter(std::move(parameter_name)),
         code(std::move(code_name)) {}
@@ -39,12 +40,11 @@ struct ServedModel {
 
 struct ServedRequest {
   TextRequest text;
-  bool chat;
-  bool stream = false, include_usage = false;
+  bool chat = false, stream = false, include_usage = false;
 };
 
-/// The request with this body for /v1/completions, or for /v1/chat/completions. `seed` is for a body without one. The
-/// result depends on the arguments only, so each rank gets the same. Throws `ApiError`.
+/// The request with this body for /v1/completions, or for /v1/chat/completions. `seed` is for a body without one. Throws
+/// `ApiError`. Several threads may call it.
 ServedRequest parse_request(bool chat, std::string_view body, const ServedModel& model, std::uint64_t seed);
 
 /// The JSON of an answer, token by token, or at once.

@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "generator.hpp"
+#include "text_request.hpp"
 
 namespace tools {
 
@@ -55,15 +55,10 @@ class Reply {
 
 /// What the ranks learn before a step.
 struct News {
-  struct Added {
-    bool chat;
-    std::uint64_t seed;
-    std::string body;
-  };
-  std::vector<Added> added;            ///< in the order of their numbers
-  std::vector<std::size_t> cancelled;  ///< numbers
-  bool ends = false;                   ///< no more requests will come
-  bool gives_up = false;               ///< those that are under way are not finished
+  std::vector<TextRequest> added{};      ///< in the order of their numbers
+  std::vector<std::size_t> cancelled{};  ///< numbers
+  bool ends = false;                     ///< no more requests will come
+  bool gives_up = false;                 ///< those that are under way are not finished
 };
 
 class RequestQueue {
@@ -72,7 +67,7 @@ class RequestQueue {
   explicit RequestQueue(std::size_t longest) : longest_(longest) {}
 
   /// Null if there are too many requests, or if the server ends.
-  std::shared_ptr<Reply> submit(News::Added request) {
+  std::shared_ptr<Reply> submit(TextRequest request) {
     const std::lock_guard lock(mutex_);
     if (news_.ends || open_ == longest_) return nullptr;
     ++open_;
@@ -112,7 +107,9 @@ class RequestQueue {
   }
   News take() {
     const std::lock_guard lock(mutex_);
-    News result{.ends = news_.ends, .gives_up = news_.gives_up};
+    News result;
+    result.ends = news_.ends;
+    result.gives_up = news_.gives_up;
     std::swap(result.added, news_.added);
     std::swap(result.cancelled, news_.cancelled);
     return result;

@@ -34,6 +34,9 @@ void add_options(CLI::App& app, ServerOptions& options) {
   app.add_option("--client-timeout", options.http.client_timeout,
                  "seconds that a client may take to send or receive more")
       ->check(CLI::Range(1, 1 << 20));
+  app.add_option("--request-timeout", options.http.request_timeout,
+                 "seconds for an answer, from the arrival of its request on")
+      ->check(CLI::Range(1, 1 << 20));
   app.add_option("--drain-timeout", options.drain_timeout,
                  "seconds for the texts that are being written when SIGTERM, SIGINT or SIGUSR1 arrives")
       ->check(CLI::Range(0, 1 << 20));

@@ -3,10 +3,13 @@
 
 #include "serve_text.hpp"
 
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 
 #include "expect_weights.hpp"
+#include "generator.hpp"
+#include "host_memory.hpp"
 #include "job_hosts.hpp"
 #include "stop_signal.hpp"
 #include "text_inputs.hpp"
@@ -16,6 +19,31 @@ namespace tools {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+sw::Json json_of(const TextRequest& request) {
+  const sw::SamplingOptions& sampling = request.sampling;
+  return {request.prompt,      sampling.temperature,       sampling.top_k, sampling.top_p,     sampling.min_p,
+          sampling.logit_bias, request.repetition_penalty, request.seed,   request.new_tokens, request.ends,
+          request.stops,       request.most_probable};
+}
+TextRequest request_of(const sw::Json& json) {
+  TextRequest request;
+  std::size_t i = 0;
+  const auto read = [&](auto& value) { json[i++].get_to(value); };
+  read(request.prompt);
+  read(request.sampling.temperature);
+  read(request.sampling.top_k);
+  read(request.sampling.top_p);
+  read(request.sampling.min_p);
+  read(request.sampling.logit_bias);
+  read(request.repetition_penalty);
+  read(request.seed);
+  read(request.new_tokens);
+  read(request.ends);
+  read(request.stops);
+  read(request.most_probable);
+  return request;
+}
 
 /// What rank 0 has for the others before a step; one rank has only the first.
 class Exchange {
@@ -35,8 +63,7 @@ class Exchange {
     std::string text;
     if (ranks_.rank() == 0 && (!news.added.empty() || !news.cancelled.empty() || news.ends)) {
       sw::Json added = sw::Json::array();
-      for (const auto& [chat, seed, body] : news.added)
-        added.push_back({chat, seed, std::vector<std::uint8_t>(body.begin(), body.end())});
+      for (const TextRequest& request : news.added) added.push_back(json_of(request));
       const sw::Json all{{"added", std::move(added)},
                          {"cancelled", news.cancelled},
                          {"ends", news.ends},
@@ -48,10 +75,7 @@ class Exchange {
     if (text.empty()) return {};
     const sw::Json all = sw::Json::from_cbor(text);
     News result{.cancelled = all["cancelled"], .ends = all["ends"], .gives_up = all["gives_up"]};
-    for (const sw::Json& each : all["added"]) {
-      const std::vector<std::uint8_t> body = each[2];
-      result.added.push_back({each[0], each[1], std::string(body.begin(), body.end())});
-    }
+    for (const sw::Json& each : all["added"]) result.added.push_back(request_of(each));
     return result;
   }
 
@@ -78,7 +102,7 @@ class Ending {
 };
 
 /// Writes the texts of all requests until the end. `queue` is rank 0's.
-void write_texts(Generator& generator, const ServedModel& model, RequestQueue& queue, int drain_timeout) {
+void write_texts(Generator& generator, RequestQueue& queue, int drain_timeout) {
   const Exchange exchange(sw::world());
   const bool first = sw::world().rank() == 0;
   Ending ending(queue, drain_timeout);
@@ -89,14 +113,27 @@ void write_texts(Generator& generator, const ServedModel& model, RequestQueue& q
       exchange.wait_for_first_rank();
     }
     const News news = exchange.share(first ? queue.take() : News());
-    for (const News::Added& each : news.added)
-      generator.add(parse_request(each.chat, each.body, model, each.seed).text);
+    for (const TextRequest& request : news.added) generator.add(request);
     for (const std::size_t number : news.cancelled) generator.cancel(number);
     if (news.ends && (news.gives_up || !generator.busy())) return;
     for (NewToken& token : generator.step()) {
       if (first) queue.deliver(std::move(token));
     }
   }
+}
+
+/// Throws unless the hosts have memory for the caches, in float, beside nothing else.
+void check_memory(const Job& job, const sw::LlamaConfig& config, sw::Index rows, sw::Index tokens) {
+  const double token =
+      static_cast<double>(config.layers * config.kv_heads * (config.head_size() + config.value_size())) *
+      sizeof(float) * job.size<sw::kvr>();
+  const double bytes = token * static_cast<double>(rows) * static_cast<double>(tokens);
+  const double all = memory_limit().bytes * sw::world().hosts().count();
+  if (sw::world().agree(bytes < all)) return;
+  const auto gib = [](double number) { return std::to_string(std::llround(number / (1 << 30))) + " GiB"; };
+  throw std::runtime_error("keys and values of " + std::to_string(rows) + " texts of " +
+                           std::to_string(tokens) + " tokens are " + gib(bytes) + ", but the hosts have " +
+                           gib(all) + "; give a smaller --context or --rows");
 }
 
 template <class Block>
@@ -118,6 +155,7 @@ void serve_with(const ServerOptions& options) {
                            .known = tokenizer ? tokenizer->vocabulary() : config.vocabulary,
                            .capacity = options.context.value_or(config.context),
                            .ends = ends_of(options.weights, tokenizer)};
+  check_memory(job, config, options.rows, served.capacity);
   TextModel<Block> model(job, config);
   sw::load_llama(job, model.stages(), options.weights);
   Generator generator(
@@ -145,7 +183,7 @@ void serve_with(const ServerOptions& options) {
                 options.http.host.c_str(), server->port(), options.rows, served.capacity);
     std::fflush(stdout);
   }
-  write_texts(generator, served, queue, options.drain_timeout);
+  write_texts(generator, queue, options.drain_timeout);
 }
 
 }  // namespace

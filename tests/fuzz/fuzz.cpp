@@ -16,6 +16,7 @@
 #include "chat_template.hpp"
 #include "llama_config.hpp"
 #include "manifest.hpp"
+#include "openai_request.hpp"
 #include "safetensors.hpp"
 #include "schedule.hpp"
 #include "target.hpp"
@@ -26,12 +27,12 @@ namespace {
 
 fuzz::Target target_named(const std::string& name) {
   for (auto* make : {fuzz::safetensors, fuzz::index, fuzz::llama_config, fuzz::tokenizer, fuzz::manifest,
-                     fuzz::token_file, fuzz::schedule, fuzz::chat_template}) {
+                     fuzz::token_file, fuzz::schedule, fuzz::chat_template, fuzz::openai_request}) {
     if (fuzz::Target target = make(); target.name == name) return target;
   }
   std::fprintf(stderr,
                "usage: fuzz TARGET …, of safetensors, index, llama_config, tokenizer, manifest, token_file, "
-               "schedule, chat_template\n");
+               "schedule, chat_template, openai_request\n");
   std::exit(2);
 }
 

@@ -1,0 +1,60 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// What a text is to be, and its tokens; without a model.
+
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include <shardwise/text/sampling.hpp>
+
+namespace tools {
+
+namespace sw = shardwise;
+
+struct TextRequest {
+  std::vector<std::int32_t> prompt;
+  sw::SamplingOptions sampling{};
+  double repetition_penalty = 1;  ///< of the tokens of the prompt and of the text
+  std::uint64_t seed = 1;
+  sw::Index new_tokens = 200;        ///< at most
+  std::vector<std::int32_t> ends{};  ///< the first of these tokens ends the text, and does not belong to it
+  std::vector<std::string> stops{};  ///< the text ends before the first of these
+  /// Unless negative: log-probabilities of the new tokens are wanted, and those of the most probable ones, so many.
+  sw::Index most_probable = -1;
+
+  /// Throws `std::invalid_argument` for what no cache makes possible: the model's tokens are below `vocabulary`, and
+  /// those that may be drawn below `known`; `has_text`: tokens have a text.
+  void check(sw::Index vocabulary, sw::Index known, bool has_text) const {
+    if (prompt.empty()) throw std::invalid_argument("the prompt is empty: there is no token to begin with");
+    for (const std::int32_t id : prompt) {
+      if (id < 0 || id >= vocabulary)
+        sw::detail::fail({"the prompt has token ", id, ", but those of the model are 0 to ", vocabulary - 1});
+    }
+    if (new_tokens < 1) sw::detail::fail({new_tokens, " new tokens: expected 1 or more"});
+    for (const std::string& stop : stops) {
+      if (stop.empty()) throw std::invalid_argument("a text that ends texts is empty");
+      if (!has_text)
+        throw std::invalid_argument("without a tokenizer, no text ends a text: \"" + stop + "\"");
+    }
+    sw::detail::check_sampling(sampling, static_cast<std::size_t>(known));
+    sw::penalize_repetition({}, {}, repetition_penalty);  // throws for a wrong one
+  }
+};
+
+enum class TextEnd { none, token, text, length };
+
+struct NewToken {
+  std::size_t request;  ///< the number that `add` returned
+  std::int32_t id;
+  std::string text;            ///< what is now known to follow the text so far; see `TextStream`
+  TextEnd end;                 ///< why the text ends with this token, if it does
+  double log_probability = 0;  ///< before the sampling options
+  std::vector<sw::TokenProbability> most_probable{};
+};
+
+}  // namespace tools
