@@ -208,8 +208,9 @@ ServedRequest parse_request(bool chat, std::string_view body, const ServedModel&
     throw;
   } catch (const std::exception& error) {
     // Errors begin with the place: "stop[0]: it is 3, expected a string".
-    const std::string message = error.what(), key = message.substr(0, message.find_first_of(":.["));
-    throw ApiError(400, message, "invalid_request_error", json.is_object() && json.contains(key) ? key : "");
+    const std::string message = error.what(), key = message.substr(0, message.find_first_of(":.[,"));
+    const bool names = key == "prompt" || key == "messages" || (json.is_object() && json.contains(key));
+    throw ApiError(400, message, "invalid_request_error", names ? key : "");
   }
 }
 

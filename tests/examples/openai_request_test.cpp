@@ -30,9 +30,7 @@ ServedRequest parsed(bool chat, const std::string& body) { return parse_request(
 std::string text_of(const std::vector<std::int32_t>& ids) { return {ids.begin(), ids.end()}; }
 
 struct Refusal {
-  const char* body;
-  const char* message;
-  const char* parameter = "";
+  std::string body, message, parameter = "";
   int status = 400;
 };
 void check_refused(bool chat, const Refusal& refusal) {
