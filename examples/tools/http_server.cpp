@@ -241,6 +241,10 @@ struct HttpServer::Parts {
     server.set_read_timeout(options.client_timeout);
     server.set_write_timeout(options.client_timeout);
     server.set_tcp_nodelay(true);
+    server.set_socket_options([](socket_t socket) {  // httplib's own let two servers share a port
+      const int yes = 1;
+      ::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+    });
     refuse_unlimited_bodies();
     add_routes();
     port = options.port;

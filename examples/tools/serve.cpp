@@ -20,10 +20,9 @@ void add_options(CLI::App& app, ServerOptions& options) {
   app.add_option("--weights", options.weights,
                  "a folder with config.json, model.safetensors and tokenizer.json")
       ->required();
-  app.add_option(
-      "--host", options.http.host,
-      "address to listen on. Others than this host's own can be reached by everyone in the network");
-  app.add_option("--port", options.http.port, "0: one that is free")->check(CLI::Range(0, 65535));
+  app.add_option("--host", options.http.host, "address to listen on; with 0.0.0.0, other hosts can connect");
+  app.add_option("--port", options.http.port, "port to listen on; 0: one that is free")
+      ->check(CLI::Range(0, 65535));
   app.add_option("--name", options.name, "of the model in requests; default: the folder's name");
   add_count(app, "--rows", options.rows, "how many texts are written at once");
   add_count(app, "--queue", options.queue, "how many requests may wait for a row; more are refused");

@@ -52,11 +52,17 @@ class Exchange {
 
   /// Returns once rank 0 has called it, too. The others sleep meanwhile.
   void wait_for_first_rank() const {
-    const std::int32_t mine = 0;
-    std::int32_t sum = 0;
-    sw::Request all = ranks_.all_reduce_async(&mine, &sum, 1, sw::DataType::i32, sw::ReduceOp::sum);
-    while (ranks_.rank() != 0 && !all.test()) sw::detail::sleep_for(1e-3);
+    // Messages, because on one host a collective in the background waits already when it begins; then the watchdog
+    // would end a server that nobody asks for anything.
+    std::int32_t number = 0;
+    const auto messages = std::make_shared<sw::detail::MessageList>();
+    const bool incoming = ranks_.rank() != 0;
+    for (int rank = incoming ? 0 : 1; rank < (incoming ? 1 : ranks_.size()); ++rank)
+      messages->push_back({.rank = rank, .data = &number, .count = 1, .label = 0, .incoming = incoming});
+    sw::Request all = ranks_.send_and_receive(messages, sw::DataType::i32);
+    while (incoming && !all.test()) sw::detail::sleep_for(1e-3);
     all.wait();
+    for (const auto& message : *messages) sw::detail::check_mpi(message.code, "a message of the first rank");
   }
   /// The news of rank 0, on every rank.
   News share(const News& news) const {
@@ -122,7 +128,7 @@ void write_texts(Generator& generator, RequestQueue& queue, int drain_timeout) {
   }
 }
 
-/// Throws unless the hosts have memory for the caches, in float, beside nothing else.
+/// Throws unless all hosts together have memory for the keys and values in float, even without the weights.
 void check_memory(const Job& job, const sw::LlamaConfig& config, sw::Index rows, sw::Index tokens) {
   const double token =
       static_cast<double>(config.layers * config.kv_heads * (config.head_size() + config.value_size())) *
