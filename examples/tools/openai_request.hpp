@@ -28,7 +28,7 @@ struct ApiError : std::runtime_error {
   std::string type, parameter, code;
 };
 
-/// What answers requests.
+/// The model that answers requests.
 struct ServedModel {
   std::string name;
   const sw::Tokenizer* tokenizer;    ///< null: prompts are lists of tokens
@@ -53,7 +53,7 @@ class Answer {
   /// `created`: seconds since 1970.
   Answer(const ServedModel& model, const ServedRequest& request, std::string id, std::int64_t created);
 
-  /// What a stream begins with: the data of its first event, or nothing.
+  /// The data of the first event of a stream, or nothing.
   std::string first_event() const;
   /// The event of a token, or nothing if it adds none.
   std::string add(const NewToken& token);

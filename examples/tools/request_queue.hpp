@@ -20,14 +20,14 @@
 namespace tools {
 
 /// The tokens of one request, on their way to the thread that answers it. There are at most as many as the request
-/// asks for, so a reader that is slow holds up nobody.
+/// asks for, so a reader that is slow does not hold up others.
 class Reply {
  public:
   struct Next {
     std::deque<NewToken> tokens;
     std::string failure;  ///< not empty: there will be no more
   };
-  /// What has come since, after up to this time.
+  /// The tokens that have come since, after up to this time.
   Next wait(std::chrono::milliseconds time) {
     std::unique_lock lock(mutex_);
     changed_.wait_for(lock, time, [&] { return !next_.tokens.empty() || !next_.failure.empty(); });
@@ -53,7 +53,7 @@ class Reply {
   Next next_;
 };
 
-/// What the ranks learn before a step.
+/// The changes that all ranks make before a step.
 struct News {
   std::vector<TextRequest> added{};      ///< in the order of their numbers
   std::vector<std::size_t> cancelled{};  ///< numbers

@@ -45,7 +45,7 @@ TextRequest request_of(const sw::Json& json) {
   return request;
 }
 
-/// What rank 0 has for the others before a step; one rank has only the first.
+/// Brings the news of rank 0 to the other ranks before a step.
 class Exchange {
  public:
   explicit Exchange(sw::Communicator ranks) : ranks_(std::move(ranks)) {}
@@ -53,7 +53,7 @@ class Exchange {
   /// Returns once rank 0 has called it, too. The others sleep meanwhile.
   void wait_for_first_rank() const {
     // Messages, because on one host a collective in the background waits already when it begins; then the watchdog
-    // would end a server that nobody asks for anything.
+    // would end an idle server.
     std::int32_t number = 0;
     const auto messages = std::make_shared<sw::detail::MessageList>();
     const bool incoming = ranks_.rank() != 0;

@@ -3,7 +3,7 @@
 #pragma once
 
 /// @file
-/// What a text is to be, and its tokens; without a model.
+/// A request for a text, and the tokens of the text, without a model.
 
 #include <cstdint>
 #include <stdexcept>
