@@ -3,6 +3,7 @@
 
 #include "serve_text.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -60,7 +61,8 @@ class Exchange {
     for (int rank = incoming ? 0 : 1; rank < (incoming ? 1 : ranks_.size()); ++rank)
       messages->push_back({.rank = rank, .data = &number, .count = 1, .label = 0, .incoming = incoming});
     sw::Request all = ranks_.send_and_receive(messages, sw::DataType::i32);
-    while (incoming && !all.test()) sw::detail::sleep_for(1e-3);
+    for (double nap = 1e-3; incoming && !all.test(); nap = std::min(2 * nap, 2e-2))
+      sw::detail::sleep_for(nap);
     all.wait();
     for (const auto& message : *messages) sw::detail::check_mpi(message.code, "a message of the first rank");
   }
