@@ -103,7 +103,8 @@ class Generator {
   /// The number of tokens that the model has computed.
   sw::Index computed() const { return computed_; }
 
-  /// One new token of each text that has a row, also of those that get one now. Collective.
+  /// One new token of each text that has a row; and of the text that waits longest, if a row is free. A prompt a step
+  /// does not keep the other texts waiting for all prompts. Collective.
   std::vector<NewToken> step() {
     std::vector<NewToken> result;
     std::vector<sw::Index> active;
@@ -118,17 +119,16 @@ class Generator {
       for (const sw::Index row : some) ids.push_back(at(row).tokens.back());
       advance(some, ids, result);
     }
-    while (!waiting_.empty()) {
-      auto& [number, request] = waiting_.front();
-      const auto [row, known] = best_row(request.prompt);
-      if (row < 0) break;
-      model_->clear(row, known);
-      at(row).tokens = request.prompt;
-      at(row).text.emplace(Text{number, request, TextStream(decode_, request.prompt, request.stops)});
-      waiting_.pop_front();
-      const std::vector<std::int32_t> ids(at(row).tokens.begin() + known, at(row).tokens.end());
-      advance(std::array{row}, ids, result);
-    }
+    if (waiting_.empty()) return result;
+    auto& [number, request] = waiting_.front();
+    const auto [row, known] = best_row(request.prompt);
+    if (row < 0) return result;
+    model_->clear(row, known);
+    at(row).tokens = request.prompt;
+    at(row).text.emplace(Text{number, request, TextStream(decode_, request.prompt, request.stops)});
+    waiting_.pop_front();
+    const std::vector<std::int32_t> ids(at(row).tokens.begin() + known, at(row).tokens.end());
+    advance(std::array{row}, ids, result);
     return result;
   }
 

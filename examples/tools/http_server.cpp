@@ -11,9 +11,6 @@
 #include <random>
 #include <thread>
 
-#ifndef CPPHTTPLIB_LISTEN_BACKLOG
-#define CPPHTTPLIB_LISTEN_BACKLOG 128
-#endif
 #include <httplib.h>
 
 namespace tools {
@@ -49,31 +46,44 @@ void refuse_and_close(httplib::Response& response, const ApiError& error) {
                                 });
 }
 
-/// The socket of a request's client, which httplib does not give; -1 if it is not found.
-int socket_of(const httplib::Request& http) {
-  const auto is_at = [](int socket, auto get, const std::string& host, int port) {
-    sockaddr_storage address{};
-    socklen_t size = sizeof address;
-    auto* const any = reinterpret_cast<sockaddr*>(&address);
-    std::array<char, NI_MAXHOST> name{};
-    std::array<char, NI_MAXSERV> number{};
-    return get(socket, any, &size) == 0 && (any->sa_family == AF_INET || any->sa_family == AF_INET6) &&
-           ::getnameinfo(any, size, name.data(), name.size(), number.data(), number.size(),
-                         NI_NUMERICHOST | NI_NUMERICSERV) == 0 &&
-           name.data() == host && number.data() == std::to_string(port);
-  };
+/// The host and the port, as numbers, of this side of a socket (`get`: getsockname) or of the other one (getpeername);
+/// empty if it is not a socket of IP.
+std::pair<std::string, int> address_of(int socket, auto get) {
+  sockaddr_storage address{};
+  socklen_t size = sizeof address;
+  auto* const any = reinterpret_cast<sockaddr*>(&address);
+  std::array<char, NI_MAXHOST> host{};
+  std::array<char, NI_MAXSERV> port{};
+  if (get(socket, any, &size) != 0 || (any->sa_family != AF_INET && any->sa_family != AF_INET6) ||
+      ::getnameinfo(any, size, host.data(), host.size(), port.data(), port.size(),
+                    NI_NUMERICHOST | NI_NUMERICSERV) != 0)
+    return {};
+  return {host.data(), std::atoi(port.data())};
+}
+
+/// Calls f(socket) for the open files of this process, until it returns true.
+void for_each_socket(auto f) {
   std::error_code ignored;
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd", ignored)) {
-    const int socket = std::atoi(entry.path().filename().c_str());
-    if (is_at(socket, ::getpeername, http.remote_addr, http.remote_port) &&
-        is_at(socket, ::getsockname, http.local_addr, http.local_port))
-      return socket;
+    if (f(std::atoi(entry.path().filename().c_str()))) return;
   }
-  return -1;
+}
+
+/// The socket of a request's client, which httplib does not give; -1 if it is not found.
+int socket_of(const httplib::Request& http) {
+  int found = -1;
+  for_each_socket([&](int socket) {
+    if (address_of(socket, ::getpeername) == std::pair(http.remote_addr, http.remote_port) &&
+        address_of(socket, ::getsockname) == std::pair(http.local_addr, http.local_port))
+      found = socket;
+    return found >= 0;
+  });
+  return found;
 }
 
 /// Whether the client has closed its side of the connection.
 bool is_gone(int socket) {
+  if (socket < 0) return false;
   char byte = 0;
   const ssize_t read = ::recv(socket, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
   return read == 0 || (read < 0 && errno != EAGAIN && errno != EINTR);
@@ -104,10 +114,14 @@ class Call {
       const std::string event = "data: " + json + "\n\n";
       return json.empty() || sink.write(event.data(), event.size());
     };
+    const auto send_in_time = [&](const std::string& json) {
+      check_time();  // a client may read slowly
+      return send(json);
+    };
     try {
-      if (!send(answer_.first_event()) || !run(send)) return false;
+      if (!send(answer_.first_event()) || !run(send_in_time)) return false;
       for (const std::string& json : answer_.last_events()) {
-        if (!send(json)) return false;
+        if (!send_in_time(json)) return false;
       }
     } catch (const ApiError& error) {
       if (!send(error.json())) return false;
@@ -129,13 +143,14 @@ class Call {
       if (answer_.complete()) return true;
       if (!next.failure.empty()) throw ApiError(503, next.failure, "server_error");
       if (is_gone(socket_)) return false;
-      if (std::chrono::steady_clock::now() - begin_ > time_) {
-        throw ApiError(
-            504,
-            "the answer takes more than the " + std::to_string(time_.count()) + " s that the server allows",
-            "timeout");
-      }
+      check_time();
     }
+  }
+  void check_time() const {
+    if (std::chrono::steady_clock::now() - begin_ <= time_) return;
+    throw ApiError(
+        504, "the answer takes more than the " + std::to_string(time_.count()) + " s that the server allows",
+        "timeout");
   }
 
   ServedRequest request_;
@@ -175,16 +190,13 @@ struct HttpServer::Parts {
     const std::lock_guard lock(mutex);
     return random() >> 1;  // as large as a seed can be
   }
-  void check_key(const httplib::Request& http) const {
-    if (options.key.empty()) return;
-    if (!same_text(http.get_header_value("Authorization"), "Bearer " + options.key))
-      throw ApiError(401, "the API key is missing or wrong", "invalid_request_error", "", "invalid_api_key");
+  bool has_key(const httplib::Request& http) const {
+    return options.key.empty() || same_text(http.get_header_value("Authorization"), "Bearer " + options.key);
   }
   /// A handler whose errors are JSON.
-  auto guarded(auto f) {
-    return [this, f](const httplib::Request& http, httplib::Response& response) {
+  static auto guarded(auto f) {
+    return [f](const httplib::Request& http, httplib::Response& response) {
       try {
-        check_key(http);
         f(http, response);
       } catch (const ApiError& error) {
         refuse(response, error);
@@ -212,17 +224,21 @@ struct HttpServer::Parts {
                            "application/json");
     });
     server.set_error_handler([](const httplib::Request& http, httplib::Response& response) {
-      if (!response.body.empty()) return;
+      if (response.has_header("Content-Type")) return;  // it has an answer
       const std::string what = response.status == 404   ? "there is no " + http.method + " " + http.path
                                : response.status == 413 ? "the body is too large"
                                                         : "the request cannot be read";
       refuse(response, ApiError(response.status, what));
     });
   }
-  /// Bodies whose size is not known before they are read have no limit in httplib, so they are refused.
-  void refuse_unlimited_bodies() {
-    server.set_pre_routing_handler([](const httplib::Request& http, httplib::Response& response) {
-      if (http.has_header("Transfer-Encoding")) {
+  /// Bodies whose size is not known before they are read have no limit in httplib, so they are refused; and bodies from
+  /// clients without the key.
+  void refuse_before_reading() {
+    server.set_pre_routing_handler([this](const httplib::Request& http, httplib::Response& response) {
+      if (http.path != "/health" && !has_key(http)) {
+        refuse_and_close(response, ApiError(401, "the API key is missing or wrong", "invalid_request_error",
+                                            "", "invalid_api_key"));
+      } else if (http.has_header("Transfer-Encoding")) {
         refuse_and_close(response,
                          ApiError(411, "the request has a Transfer-Encoding; expected Content-Length"));
       } else if (http.has_header("Content-Encoding")) {
@@ -241,11 +257,13 @@ struct HttpServer::Parts {
     server.set_read_timeout(options.client_timeout);
     server.set_write_timeout(options.client_timeout);
     server.set_tcp_nodelay(true);
-    server.set_socket_options([](socket_t socket) {  // httplib's own let two servers share a port
+    server.set_keep_alive_timeout(1);                    // a connection holds a thread
+    server.set_socket_options([this](socket_t socket) {  // httplib's own let two servers share a port
       const int yes = 1;
       ::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+      listening = socket;
     });
-    refuse_unlimited_bodies();
+    refuse_before_reading();
     add_routes();
     port = options.port;
     if (port == 0) port = server.bind_to_any_port(options.host);
@@ -253,6 +271,7 @@ struct HttpServer::Parts {
       throw std::runtime_error("cannot listen on " + options.host + ", port " + std::to_string(options.port) +
                                ": the address is not this host's, or the port is in use or not allowed");
     }
+    ::listen(listening, 128);  // more clients at once than httplib lets wait
     thread = std::thread([this] {
       server.listen_after_bind();
       ended = true;
@@ -268,6 +287,7 @@ struct HttpServer::Parts {
   std::mt19937_64 random{std::random_device()()};
   std::int64_t started = std::time(nullptr);
   int port = 0;
+  socket_t listening = INVALID_SOCKET;
   std::atomic<bool> ended = false;
   std::thread thread;
 };
@@ -280,6 +300,14 @@ HttpServer::~HttpServer() {
   parts_->queue.end(true);
   parts_->queue.fail("the server ends");
   parts_->server.stop();
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(parts_->options.client_timeout);
+  while (!parts_->ended && std::chrono::steady_clock::now() < end) std::this_thread::sleep_for(pause / 10);
+  if (!parts_->ended) {  // clients that read slowly
+    for_each_socket([&](int socket) {
+      if (address_of(socket, ::getsockname).second == parts_->port) ::shutdown(socket, SHUT_RDWR);
+      return false;
+    });
+  }
   parts_->thread.join();
 }
 int HttpServer::port() const { return parts_->port; }

@@ -23,7 +23,8 @@ struct HttpOptions {
   int request_timeout = 600;  ///< seconds for a request to be answered
 };
 
-/// Listens from its construction to its end, in threads of its own. In the end, requests that are under way fail.
+/// Listens from its construction to its end, in threads of its own. In the end, requests that are under way fail, and
+/// clients have `client_timeout` to read what there is for them.
 class HttpServer {
  public:
   /// Throws `std::runtime_error` if it cannot listen. The model and the queue must live longer.

@@ -17,7 +17,8 @@ using Part = sw::detail::JsonPart;
 constexpr sw::Index no_limit = std::numeric_limits<sw::Index>::max();
 constexpr double largest_float = std::numeric_limits<float>::max();
 constexpr sw::Index most_alternatives = 20;
-constexpr std::size_t most_stops = 16;
+constexpr std::size_t most_stops = 16, longest_stop = 1024;  // bytes
+constexpr std::size_t most_biases = 1024;
 
 std::string dump(const OrderedJson& json) {
   return json.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
@@ -90,10 +91,13 @@ std::vector<std::int32_t> dialogue(const Part& messages, const ServedModel& mode
         {{"role", message.get<std::string>("role")}, {"content", content_of(message["content"])}});
   });
   if (rendered.empty()) messages.expected("a list of one or more messages");
-  static std::mutex
-      one_at_a_time;  // a template may ask for the date, by a function that threads cannot share
-  const std::lock_guard lock(one_at_a_time);
-  return model.tokenizer->encode(model.chat->render(rendered, true), {.add_special_tokens = false});
+  const auto render = [&] {
+    static std::mutex
+        one_at_a_time;  // a template may ask for the date, by a function that threads cannot share
+    const std::lock_guard lock(one_at_a_time);
+    return model.chat->render(rendered, true);
+  };
+  return model.tokenizer->encode(render(), {.add_special_tokens = false});
 }
 
 std::vector<std::int32_t> prompt_of(const Part& prompt, const ServedModel& model) {
@@ -115,6 +119,8 @@ void read_sampling(const Part& part, sw::SamplingOptions& sampling) {
   read("min_p", sampling.min_p, 1, "a number from 0 to 1");
   if (!part["top_k"].null()) sampling.top_k = part["top_k"].integer(0, no_limit);
   if (part["logit_bias"].null()) return;
+  if (part["logit_bias"].json().size() > most_biases)
+    part["logit_bias"].fail("there are more than " + std::to_string(most_biases) + " tokens");
   part["logit_bias"].for_each_member([&](const std::string& key, const Part& bias) {
     std::int32_t id = -1;
     const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), id);
@@ -124,11 +130,16 @@ void read_sampling(const Part& part, sw::SamplingOptions& sampling) {
 }
 
 void read_stops(const Part& stop, std::vector<std::string>& stops) {
+  const auto add = [&](const Part& each) {
+    stops.push_back(each.get<std::string>());
+    if (stops.back().size() > longest_stop)
+      each.fail("it has more than " + std::to_string(longest_stop) + " bytes");
+  };
   if (stop.null()) return;
-  if (!stop.json().is_array()) return stops.push_back(stop.get<std::string>());
+  if (!stop.json().is_array()) return add(stop);
   if (stop.json().size() > most_stops)
     stop.fail("there are more than " + std::to_string(most_stops) + " texts");
-  stop.for_each([&](const Part& each) { stops.push_back(each.get<std::string>()); });
+  stop.for_each(add);
 }
 
 /// How many of the most probable tokens are wanted; -1: no logarithms.
@@ -245,7 +256,7 @@ OrderedJson Answer::logarithms(const OrderedJson& tokens) const {
     values.push_back(token["logprob"]);
     OrderedJson top = OrderedJson::object();
     for (const OrderedJson& other : token["top_logprobs"])
-      top[other["token"].get<std::string>()] = other["logprob"];
+      top.emplace(other["token"].get<std::string>(), other["logprob"]);  // of equal texts, the most probable
     tops.push_back(std::move(top));
   }
   return {{"tokens", names}, {"token_logprobs", values}, {"top_logprobs", tops}};

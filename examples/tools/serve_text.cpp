@@ -130,17 +130,18 @@ void write_texts(Generator& generator, RequestQueue& queue, int drain_timeout) {
   }
 }
 
-/// Throws unless all hosts together have memory for the keys and values in float, even without the weights.
-void check_memory(const Job& job, const sw::LlamaConfig& config, sw::Index rows, sw::Index tokens) {
+/// Throws unless all hosts together have memory for the weights, and for the keys and values in float.
+void check_memory(const Job& job, const sw::LlamaConfig& config, int bits, sw::Index rows, sw::Index tokens) {
   const double token =
       static_cast<double>(config.layers * config.kv_heads * (config.head_size() + config.value_size())) *
       sizeof(float) * job.size<sw::kvr>();
-  const double bytes = token * static_cast<double>(rows) * static_cast<double>(tokens);
+  const double weights = static_cast<double>(config.parameters()) * bits / 8;
+  const double bytes = token * static_cast<double>(rows) * static_cast<double>(tokens) + weights;
   const double all = memory_limit().bytes * sw::world().hosts().count();
   if (sw::world().agree(bytes < all)) return;
   const auto gib = [](double number) { return std::to_string(std::llround(number / (1 << 30))) + " GiB"; };
-  throw std::runtime_error("keys and values of " + std::to_string(rows) + " texts of " +
-                           std::to_string(tokens) + " tokens are " + gib(bytes) + ", but the hosts have " +
+  throw std::runtime_error("the weights, and the keys and values of " + std::to_string(rows) + " texts of " +
+                           std::to_string(tokens) + " tokens, are " + gib(bytes) + ", but the hosts have " +
                            gib(all) + "; give a smaller --context or --rows");
 }
 
@@ -154,16 +155,16 @@ void serve_with(const ServerOptions& options) {
   const auto tokenizer = tokenizer_of(options.weights, config.vocabulary);
   std::optional<sw::ChatTemplate> chat;
   if (tokenizer) chat = sw::ChatTemplate::from_folder(options.weights);
-  const ServedModel served{.name = options.name.empty()
-                                       ? std::filesystem::canonical(options.weights).filename().string()
-                                       : options.name,
-                           .tokenizer = tokenizer ? &*tokenizer : nullptr,
-                           .chat = chat ? &*chat : nullptr,
-                           .vocabulary = config.vocabulary,
-                           .known = tokenizer ? tokenizer->vocabulary() : config.vocabulary,
-                           .capacity = options.context.value_or(config.context),
-                           .ends = ends_of(options.weights, tokenizer)};
-  check_memory(job, config, options.rows, served.capacity);
+  const ServedModel served{
+      .name = options.name.empty() ? std::filesystem::canonical(options.weights).filename().string()
+                                   : options.name,
+      .tokenizer = tokenizer ? &*tokenizer : nullptr,
+      .chat = chat ? &*chat : nullptr,
+      .vocabulary = config.vocabulary,
+      .known = tokenizer ? std::min(tokenizer->vocabulary(), config.vocabulary) : config.vocabulary,
+      .capacity = options.context.value_or(config.context),
+      .ends = ends_of(options.weights, tokenizer)};
+  check_memory(job, config, options.weight_bits, options.rows, served.capacity);
   TextModel<Block> model(job, config);
   sw::load_llama(job, model.stages(), options.weights);
   Generator generator(

@@ -41,7 +41,7 @@ class TextStream {
     } else {
       held_ += all.substr(before.size());
     }
-    if (all != before) keep_last();
+    if (all != before || ids_.size() > longest_without_text) keep_last();
     std::size_t end = held_.npos;
     for (const std::string& stop : stops_) end = std::min(end, held_.find(stop));
     stopped_ = end != held_.npos;
@@ -79,6 +79,8 @@ class TextStream {
     }
     return most;
   }
+
+  static constexpr std::size_t longest_without_text = 64;  ///< tokens
 
   Decode decode_;
   std::vector<std::string> stops_;

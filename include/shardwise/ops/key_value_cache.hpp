@@ -62,7 +62,7 @@ class CacheRows {
     for (Index row = 0; row < rows(); ++row) selected_.push_back(row);
   }
 
-  /// Forgets the tokens of all rows, or those of one except the first `kept`; the memory stays. Throws
+  /// Forgets the tokens of all rows, or those of one except the first `kept`; the memory and the selection stay. Throws
   /// `std::invalid_argument` if there is no such row, or if it has fewer tokens.
   constexpr void clear() { std::fill(lengths_.begin(), lengths_.end(), 0); }
   constexpr void clear(Index row, Index kept = 0) {

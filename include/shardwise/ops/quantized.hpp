@@ -31,8 +31,8 @@ inline constexpr DataType data_type<Block8> = DataType::q8;
 template <>
 inline constexpr DataType data_type<Block4> = DataType::q4;
 
-/// Beside weights of 8 and 4 bits, each group of 32 numbers of x is rounded to 8 bits. So the layouts are those of `linear` except that x is not
-/// pending. The gradient of x is that of the product with unrounded x.
+/// Beside weights of 8 and 4 bits, each group of 32 numbers of x is rounded to 8 bits. So the layouts are those of
+/// `linear` except that x is not pending. The gradient of x is that of the product with unrounded x.
 template <int Contracted>
 struct QuantizedLinearOp {
   static constexpr const char* name = "linear";

@@ -179,14 +179,15 @@ inline std::int32_t sample(std::span<const double> logits, const SamplingOptions
 
 /// The logits, with those of the tokens in `before` divided by `penalty` if they are positive, multiplied by it if they
 /// are negative: once for each token, as transformers does (Keskar et al., "CTRL", 2019). Tokens without a logit do not
-/// matter. Throws `std::invalid_argument` unless the penalty is a finite number above 0.
+/// matter. Throws `std::invalid_argument` unless the penalty is a finite number above 0, also in float.
 inline std::vector<float> penalize_repetition(std::span<const float> logits,
                                               std::span<const std::int32_t> before, double penalty) {
-  if (!(penalty > 0) || detail::is_infinite(penalty))
+  using Limits = std::numeric_limits<float>;
+  if (!(penalty >= double{Limits::min()} && penalty <= double{Limits::max()}))
     detail::fail({"repetition penalty ", penalty, ": expected a finite number above 0"});
+  const auto factor = static_cast<float>(penalty);
   std::vector<float> result(logits.begin(), logits.end());
   std::vector<bool> done(logits.size());
-  const auto factor = static_cast<float>(penalty);
   for (const std::int32_t id : before) {
     const auto i = static_cast<std::size_t>(id);
     if (i >= done.size() || done[i]) continue;
