@@ -255,8 +255,10 @@ OrderedJson Answer::logarithms(const OrderedJson& tokens) const {
     names.push_back(token["token"]);
     values.push_back(token["logprob"]);
     OrderedJson top = OrderedJson::object();
-    for (const OrderedJson& other : token["top_logprobs"])
-      top.emplace(other["token"].get<std::string>(), other["logprob"]);  // of equal texts, the most probable
+    for (const OrderedJson& other : token["top_logprobs"]) {
+      OrderedJson& value = top[other["token"].get<std::string>()];
+      if (value.is_null()) value = other["logprob"];  // of equal texts, the most probable
+    }
     tops.push_back(std::move(top));
   }
   return {{"tokens", names}, {"token_logprobs", values}, {"top_logprobs", tops}};
