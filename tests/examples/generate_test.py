@@ -59,7 +59,7 @@ def many_prompts(folder):
             expect((ranks, rows), lines_of(run(ranks, "--prompts", path, "--rows", rows)) == found)
         alone = run(ranks, "--prompt", words[1], "--new-tokens", prompts[1]["max_tokens"], "--seed", 1)
         expect((ranks, alone), found[1]["text"] in alone)
-    for bits in (8, 4):
+    for bits in (16, 8, 4):
         texts = run(2, "--prompts", path, "--weight-bits", bits, weights=WIDE)
         expect(texts, len(lines_of(texts)) == len(prompts))
         expect(bits, run(2, "--prompts", path, "--weight-bits", bits, "--rows", 1, weights=WIDE) == texts)
