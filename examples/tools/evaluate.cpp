@@ -23,12 +23,7 @@ void add_options(CLI::App& app, EvaluationOptions& options) {
                  "a file of questions, each a line of JSON with \"prompt\", \"choices\" and \"answer\"");
   add_count(app, "--context", options.context,
             "tokens of a window of the text; default: 2048, or fewer if config.json says so");
-  add_count(app, "--pp", options.pp, "pipeline stages; the ranks of a stage split its layers");
-  app.add_option(
-         "--weight-bits", options.weight_bits,
-         "bits of a weight in memory: 32, in float; 16, 8 or 4, rounded while the files are read. Experts "
-         "stay in float")
-      ->check(CLI::IsMember({32, 16, 8, 4}));
+  add_split(app, options.pp, options.weight_bits);
 }
 
 }  // namespace

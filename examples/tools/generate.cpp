@@ -35,12 +35,7 @@ void add_options(CLI::App& app, TextOptions& text) {
       ->excludes(prompt)
       ->excludes(tokens)
       ->excludes(prompts);
-  add_count(app, "--pp", text.pp, "pipeline stages; the ranks of a stage split its layers");
-  app.add_option(
-         "--weight-bits", text.weight_bits,
-         "bits of a weight in memory: 32, in float; 16, 8 or 4, rounded while the files are read. Experts "
-         "stay in float")
-      ->check(CLI::IsMember({32, 16, 8, 4}));
+  add_split(app, text.pp, text.weight_bits);
   app.add_option("--new-tokens", text.new_tokens, "number of tokens to generate")
       ->check(CLI::Range(0, 1 << 24));
   app.add_option("--temperature", text.sampling.temperature,

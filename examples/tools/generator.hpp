@@ -63,12 +63,12 @@ class CachedModelOf final : public CachedModel {
   sw::Index rows_, capacity_;
 };
 
-/// Writes texts with a model. All ranks make the same calls with the same requests, and get the same tokens. A text does
-/// not depend on the others, unless `reuses_rows`.
+/// Writes texts with a model. All ranks make the same calls with the same requests, and get the same tokens. A text
+/// does not depend on the others, unless `reuses_rows`.
 class Generator {
  public:
-  /// Tokens from `known` on are never drawn. Without `decode`, texts are empty. `reuses_rows`: a prompt that begins as a
-  /// row that is free is computed from there on, as in a dialogue; then rounding may differ.
+  /// Tokens from `known` on are never drawn. Without `decode`, texts are empty. `reuses_rows`: a prompt that begins as
+  /// a row that is free is computed from there on, as in a dialogue; then rounding may differ.
   Generator(std::unique_ptr<CachedModel> model, sw::Index known, Decode decode = {}, bool reuses_rows = false)
       : model_(std::move(model)),
         rows_(static_cast<std::size_t>(model_->rows())),

@@ -33,8 +33,8 @@ bool same_text(const std::string& a, const std::string& b) {
   return difference == 0;
 }
 
-/// Refuses a request whose body is not read. What follows on the connection would be taken for another request, so it is
-/// closed: a provider that returns false has this effect.
+/// Refuses a request whose body is not read. What follows on the connection would be taken for another request, so it
+/// is closed: a provider that returns false has this effect.
 void refuse_and_close(httplib::Response& response, const ApiError& error) {
   response.status = error.status;
   const std::string text = error.json();

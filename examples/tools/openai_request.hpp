@@ -43,8 +43,8 @@ struct ServedRequest {
   bool chat = false, stream = false, include_usage = false;
 };
 
-/// The request with this body for /v1/completions, or for /v1/chat/completions. `seed` is for a body without one. Throws
-/// `ApiError`. Several threads may call it.
+/// The request with this body for /v1/completions, or for /v1/chat/completions. `seed` is for a body without one.
+/// Throws `ApiError`. Several threads may call it.
 ServedRequest parse_request(bool chat, std::string_view body, const ServedModel& model, std::uint64_t seed);
 
 /// The JSON of an answer, token by token, or at once.

@@ -36,6 +36,16 @@ CLI::Option* add_whole(CLI::App& app, const char* name, auto& value, const char*
   });
 }
 
+/// How a model for texts is split and stored, see `TextModel`.
+inline void add_split(CLI::App& app, int& stages, int& weight_bits) {
+  add_count(app, "--pp", stages, "pipeline stages; the ranks of a stage split its layers");
+  app.add_option(
+         "--weight-bits", weight_bits,
+         "bits of a weight in memory: 32, in float; 16, 8 or 4, rounded while the files are read. Experts "
+         "stay in float")
+      ->check(CLI::IsMember({32, 16, 8, 4}));
+}
+
 /// The time that ranks wait for each other, see `sw::Watchdog`.
 inline void add_timeout(CLI::App& app, double& seconds) {
   app.add_option("--timeout", seconds,

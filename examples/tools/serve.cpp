@@ -39,12 +39,7 @@ void add_options(CLI::App& app, ServerOptions& options) {
   app.add_option("--drain-timeout", options.drain_timeout,
                  "seconds for the texts that are being written when SIGTERM, SIGINT or SIGUSR1 arrives")
       ->check(CLI::Range(0, 1 << 20));
-  add_count(app, "--pp", options.pp, "pipeline stages; the ranks of a stage split its layers");
-  app.add_option(
-         "--weight-bits", options.weight_bits,
-         "bits of a weight in memory: 32, in float; 16, 8 or 4, rounded while the files are read. Experts "
-         "stay in float")
-      ->check(CLI::IsMember({32, 16, 8, 4}));
+  add_split(app, options.pp, options.weight_bits);
 }
 
 }  // namespace

@@ -27,8 +27,8 @@
 
 namespace shardwise {
 
-/// The element types that collectives can move. `bf16` is the upper half of a `float`; `q16`, `q8` and `q4` are blocks of
-/// 32 numbers in 64, 34 and 18 bytes (kernel/weight_blocks.hpp), which are moved but not reduced.
+/// The element types that collectives can move. `bf16` is the upper half of a `float`; `q16`, `q8` and `q4` are blocks
+/// of 32 numbers in 64, 34 and 18 bytes (kernel/weight_blocks.hpp), which are moved but not reduced.
 enum class DataType : std::uint8_t { f32, f64, bf16, i32, i64, u8, q16, q8, q4 };
 
 /// Bytes of an element.
