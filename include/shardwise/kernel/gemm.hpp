@@ -138,7 +138,7 @@ void gemv(Index n, Index k, const C* b, Index ldb, const C* x, Index incx, C* y,
 /// C (+)= A · Bᵀ, row by row for a block of B, which stays in the cache.
 template <class C>
 void multiply_few_rows(const GemmArguments<C>& g) {
-  constexpr Index cached_bytes = 32 * 1024;
+  constexpr Index cached_bytes = Index{32} * 1024;
   const Index block = std::max<Index>(8, cached_bytes / (g.k * static_cast<Index>(sizeof(C))) / 8 * 8);
   for (Index j = 0; j < g.n; j += block) {
     for (Index i = 0; i < g.m; ++i) {
