@@ -12,6 +12,7 @@
 #include <thread>
 
 #include <httplib.h>
+#include <poll.h>
 
 namespace tools {
 
@@ -31,19 +32,6 @@ bool same_text(const std::string& a, const std::string& b) {
     difference |=
         static_cast<unsigned char>(a[i]) ^ static_cast<unsigned char>(b[b.empty() ? 0 : i % b.size()]);
   return difference == 0;
-}
-
-/// Refuses a request whose body is not read. What follows on the connection would be taken for another request, so it
-/// is closed: a provider that returns false has this effect.
-void refuse_and_close(httplib::Response& response, const ApiError& error) {
-  response.status = error.status;
-  const std::string text = error.json();
-  response.set_header("Connection", "close");
-  response.set_content_provider(text.size(), "application/json",
-                                [text](std::size_t, std::size_t, httplib::DataSink& sink) {
-                                  sink.write(text.data(), text.size());
-                                  return false;
-                                });
 }
 
 /// The host and the port, as numbers, of this side of a socket (`get`: getsockname) or of the other one (getpeername);
@@ -79,6 +67,33 @@ int socket_of(const httplib::Request& http) {
     return found >= 0;
   });
   return found;
+}
+
+/// Reads what a client still sends, for a second and a MiB at most: closing a socket with unread bytes would reset the
+/// connection, and the client might lose the answer.
+void end_gently(int socket) {
+  if (socket < 0) return;
+  ::shutdown(socket, SHUT_WR);
+  std::array<char, 1 << 14> ignored;
+  pollfd wanted{.fd = socket, .events = POLLIN, .revents = 0};
+  for (int i = 0; i < 64 && ::poll(&wanted, 1, 1000) > 0; ++i) {
+    if (::recv(socket, ignored.data(), ignored.size(), MSG_DONTWAIT) <= 0) return;
+  }
+}
+
+/// Refuses a request whose body is not read. What follows on the connection would be taken for another request, so it
+/// is closed: a provider that returns false has this effect.
+void refuse_and_close(const httplib::Request& http, httplib::Response& response, const ApiError& error) {
+  response.status = error.status;
+  const std::string text = error.json();
+  const int socket = socket_of(http);
+  response.set_header("Connection", "close");
+  response.set_content_provider(text.size(), "application/json",
+                                [text, socket](std::size_t, std::size_t, httplib::DataSink& sink) {
+                                  sink.write(text.data(), text.size());
+                                  end_gently(socket);
+                                  return false;
+                                });
 }
 
 /// Whether the client has closed its side of the connection.
@@ -236,13 +251,15 @@ struct HttpServer::Parts {
   void refuse_before_reading() {
     server.set_pre_routing_handler([this](const httplib::Request& http, httplib::Response& response) {
       if (http.path != "/health" && !has_key(http)) {
-        refuse_and_close(response, ApiError(401, "the API key is missing or wrong", "invalid_request_error",
-                                            "", "invalid_api_key"));
+        refuse_and_close(
+            http, response,
+            ApiError(401, "the API key is missing or wrong", "invalid_request_error", "", "invalid_api_key"));
       } else if (http.has_header("Transfer-Encoding")) {
-        refuse_and_close(response,
+        refuse_and_close(http, response,
                          ApiError(411, "the request has a Transfer-Encoding; expected Content-Length"));
       } else if (http.has_header("Content-Encoding")) {
-        refuse_and_close(response, ApiError(415, "the request has a Content-Encoding; expected plain JSON"));
+        refuse_and_close(http, response,
+                         ApiError(415, "the request has a Content-Encoding; expected plain JSON"));
       } else {
         return httplib::Server::HandlerResponse::Unhandled;
       }
