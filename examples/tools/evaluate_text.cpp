@@ -91,7 +91,7 @@ Inputs read_inputs(const EvaluationOptions& options, const sw::LlamaConfig& conf
                     longest = std::max(longest, choice.ids.size());
                 });
   if (inputs.questions.empty())
-    throw std::runtime_error(options.questions.string() + ": there is no question in it");
+    throw std::runtime_error(options.questions.string() + ": it has no questions");
   if (sw::world().rank() == 0 && std::cmp_greater(longest, config.context)) {
     std::fprintf(stderr,
                  "note: questions have up to %zu tokens, more than the %td that the model was made for\n",

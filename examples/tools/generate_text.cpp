@@ -187,7 +187,7 @@ struct Prompts {
       most_tokens = std::max(most_tokens, tokens);
       beyond += tokens > writer.config.context;
     });
-    if (requests.empty()) throw std::runtime_error(path.string() + ": there is no prompt in it");
+    if (requests.empty()) throw std::runtime_error(path.string() + ": it has no prompts");
     if (!writer.prints || beyond == 0) return;
     std::fprintf(
         stderr,
@@ -243,14 +243,12 @@ void continue_all(const Writer& writer, const MakeCache& make_cache, const Promp
 /// The chat template of a folder. Throws `std::runtime_error` if it or the tokenizer is missing.
 sw::ChatTemplate template_of(const std::filesystem::path& folder,
                              const std::optional<sw::Tokenizer>& tokenizer) {
-  if (!tokenizer)
-    throw std::runtime_error(folder.string() + ": there is no tokenizer.json, which --chat needs");
+  if (!tokenizer) throw std::runtime_error(folder.string() + ": --chat needs a tokenizer.json");
   auto chat = sw::ChatTemplate::from_folder(folder);
   if (chat) return *std::move(chat);
-  throw std::runtime_error(
-      folder.string() +
-      ": there is no chat template; --chat needs chat_template.jinja, or \"chat_template\" in "
-      "tokenizer_config.json");
+  throw std::runtime_error(folder.string() +
+                           ": --chat needs a chat template: chat_template.jinja, or \"chat_template\" in "
+                           "tokenizer_config.json");
 }
 
 /// A line that a person writes on the terminal of the first rank; nothing at its end.

@@ -156,7 +156,7 @@ ServedRequest request_of(bool chat, const Part& part, const ServedModel& model, 
   check_fields(part, chat);
   const std::string name = part.get<std::string>("model", model.name);
   if (name != model.name) {
-    throw ApiError(404, "there is no model \"" + name + "\", only \"" + model.name + "\"",
+    throw ApiError(404, "this server has the model \"" + model.name + "\", not \"" + name + "\"",
                    "invalid_request_error", "model", "model_not_found");
   }
   ServedRequest request;

@@ -32,8 +32,7 @@ inline std::vector<std::int32_t> ends_of(const std::filesystem::path& folder,
   if (tokenizer && tokenizer->end_token()) ends.push_back(*tokenizer->end_token());
   return ends;
 }
-inline constexpr const char* no_tokenizer =
-    "there is no tokenizer.json, and the model's tokens are not bytes";
+inline constexpr const char* no_tokenizer = "tokenizer.json is missing, and the model's tokens are not bytes";
 
 /// Throws `std::runtime_error` unless the model knows all ids that the folder's tokenizer gave.
 inline void check_tokens(std::span<const std::int32_t> ids, sw::Index vocabulary,

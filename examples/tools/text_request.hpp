@@ -30,7 +30,7 @@ struct TextRequest {
   /// Throws `std::invalid_argument` for what no cache makes possible: the model's tokens are below `vocabulary`, and
   /// those that may be drawn below `known`; `has_text`: tokens have a text.
   void check(sw::Index vocabulary, sw::Index known, bool has_text) const {
-    if (prompt.empty()) throw std::invalid_argument("the prompt is empty: there is no token to begin with");
+    if (prompt.empty()) throw std::invalid_argument("the prompt is empty, expected one token or more");
     for (const std::int32_t id : prompt) {
       if (id < 0 || id >= vocabulary)
         sw::detail::fail({"the prompt has token ", id, ", but those of the model are 0 to ", vocabulary - 1});
@@ -51,7 +51,7 @@ enum class TextEnd { none, token, text, length };
 struct NewToken {
   std::size_t request;  ///< the number that `add` returned
   std::int32_t id;
-  std::string text;            ///< what is now known to follow the text so far; see `TextStream`
+  std::string text;            ///< the text that this token adds; see `TextStream`
   TextEnd end;                 ///< why the text ends with this token, if it does
   double log_probability = 0;  ///< before the sampling options
   std::vector<sw::TokenProbability> most_probable{};

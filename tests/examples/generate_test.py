@@ -106,7 +106,7 @@ def refused(folder):
         expect((line, output), "bad.jsonl:3: " in output and message in output and output.count("shardwise: rank") <= 1)
     with open(path, "w", encoding="utf-8") as file:
         file.write("\n")
-    expect("no prompt", "there is no prompt in it" in run(2, "--prompts", path, fails=True))
+    expect("no prompt", "it has no prompts" in run(2, "--prompts", path, fails=True))
     expect("no file", "cannot be opened" in run(2, "--prompts", path + "x", fails=True))
     with open(path, "w", encoding="utf-8") as file:
         file.write('{"tokens": [1, 2, 3], "max_tokens": 4}\n')
@@ -114,7 +114,7 @@ def refused(folder):
     expect(found, len(found) == 1 and len(found[0]["tokens"]) == 4 and "text" not in found[0])
     with open(path, "a", encoding="utf-8") as file:
         file.write('{"prompt": "a"}\n')
-    expect("prompt", "bad.jsonl:2: there is no tokenizer.json" in run(2, "--prompts", path, weights=UNTOKENIZED, fails=True))
+    expect("prompt", "bad.jsonl:2: tokenizer.json is missing" in run(2, "--prompts", path, weights=UNTOKENIZED, fails=True))
     output = run(2, "--prompts", path, "--prompt", "a", fails=True)
     expect(output, "excludes" in output)
 
@@ -127,7 +127,7 @@ def dialogue(folder):
         config = dict(json.load(file), max_position_embeddings=120)
     with open(path, "w", encoding="utf-8") as file:
         json.dump(config, file)
-    expect("no template", "there is no chat template" in run(2, "--chat", weights=model, fails=True))
+    expect("no template", "--chat needs a chat template" in run(2, "--chat", weights=model, fails=True))
     with open(os.path.join(model, "chat_template.jinja"), "w", encoding="utf-8") as file:
         file.write("{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}"
                    "{% if add_generation_prompt %}<assistant>{% endif %}")

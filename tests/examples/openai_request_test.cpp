@@ -110,7 +110,7 @@ TEST_CASE("wrong bodies are refused") {
            {R"({"prompt": ["a", "b"]})", "expected an integer", "prompt"},
            {R"({"prompt": [256]})", "token 256"},
            {R"({"prompt": [-1]})", "it is -1", "prompt"},
-           {R"({"prompt": "a", "model": "large"})", "no model \"large\"", "model", 404},
+           {R"({"prompt": "a", "model": "large"})", "not \"large\"", "model", 404},
            {R"({"prompt": "a", "model": 3})", "expected a string", "model"},
            {R"({"prompt": "a", "max_tokens": 0})", "expected an integer, 1 or more", "max_tokens"},
            {R"({"prompt": "a", "max_tokens": 1.5})", "it is 1.5", "max_tokens"},

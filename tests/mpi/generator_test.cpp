@@ -220,7 +220,7 @@ TEST_CASE("requests that are refused, and change nothing") {
     }
     return std::string("accepted");
   };
-  CHECK(refusal({}) == "the prompt is empty: there is no token to begin with");
+  CHECK(refusal({}) == "the prompt is empty, expected one token or more");
   CHECK(refusal({.prompt = {1, 61}}) == "the prompt has token 61, but those of the model are 0 to 60");
   CHECK(refusal({.prompt = {1}, .new_tokens = 0}) == "0 new tokens: expected 1 or more");
   CHECK(refusal({.prompt = {1, 2}, .new_tokens = 7}) ==
