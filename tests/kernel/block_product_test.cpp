@@ -242,7 +242,7 @@ TEST_CASE_TEMPLATE("products agree with double, and have the same bits by all in
   MESSAGE("instruction sets: " << all_instructions().size());
   for (const Index rows : {1, 2, 3, 4, 5, 7, 8, 13}) {
     for (const Index gap : {0, 3}) {
-      for (const Index out : {1, 2, 3, 9}) {
+      for (const Index out : {1, 2, 3, 9, 21}) {
         for (const Index groups : {1, 2, 3, 64, 65}) check_product<Block>({rows, out, groups, gap});
       }
       check_product<Block>({rows, 5, 0, gap});
@@ -251,6 +251,7 @@ TEST_CASE_TEMPLATE("products agree with double, and have the same bits by all in
   }
   check_product<Block>({0, 3, 2});
   check_product<Block>({2, 301, 173});
+  check_product<Block>({75, 35, 17});
 }
 
 TEST_CASE_TEMPLATE("a row has the same bits alone and among others", Block, Block16, Block8, Block4) {
