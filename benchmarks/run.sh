@@ -10,7 +10,7 @@ source "$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd -P)/../examples/setup
 
 if (($# > 0)); then
   echo "Usage: benchmarks/run.sh"
-  echo "Builds the benchmarks, and runs all but context_length, linear_algebra, muon and pipeline_step on 2 ranks. Each has options of its own: build/benchmarks/overhead --help"
+  echo "Builds the benchmarks, and runs all but context_length, decoding, linear_algebra, muon and pipeline_step on 2 ranks. Each has options of its own: build/benchmarks/overhead --help"
   [[ $1 == -h || $1 == --help ]] && exit 0
   exit 2
 fi
