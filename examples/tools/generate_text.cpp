@@ -53,9 +53,10 @@ std::vector<std::int32_t> read_tokens(const std::filesystem::path& path, sw::Ind
 template <class Block>
 void print_plan_of_token(const JobSizes& sizes, const sw::LlamaConfig& config, std::FILE* to) {
   const TokenPlan token = plan_token<Block>(sizes, config);
-  std::fprintf(to, "a token: %lld all-reduces and %lld all-gather",
-               static_cast<long long>(token.plan.count(sw::Collective::all_reduce)),
-               static_cast<long long>(token.plan.count(sw::Collective::all_gather)));
+  const sw::Index sums = token.plan.count(sw::Collective::all_reduce);
+  std::fprintf(to, "a token: %lld all-gathers and %lld all-reduce%s",
+               static_cast<long long>(token.plan.count(sw::Collective::all_gather)),
+               static_cast<long long>(sums), sums == 1 ? "" : "s");
   if (sizes[0] > 1) {
     std::fprintf(to, " and %lld send, in the first of %d stages,",
                  static_cast<long long>(token.plan.count(sw::Collective::send)), sizes[0]);

@@ -26,7 +26,7 @@ inline auto batch_of(const Mesh& mesh, std::span<const std::int32_t> ids, sw::In
 /// `Block`: `sw::Block16`, `sw::Block8` or `sw::Block4` for weights in blocks; `void` for weights in float.
 template <class Block = void>
 class TextModel {
-  using Floats = sw::LlamaExpertParallel<sw::LlamaTensorParallel<Split>, Split>;
+  using Floats = sw::LlamaExpertParallel<sw::LlamaColwiseParallel<Split>, Split>;
   template <class B>
   struct PlanOf {
     using type = sw::LlamaQuantized<Floats, B>;

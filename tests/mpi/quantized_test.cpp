@@ -172,6 +172,8 @@ constexpr LlamaConfig config{.vocabulary = 41,
 template <class Block>
 using Quantized = Llama<LlamaMesh, LlamaQuantized<TensorPlan, Block>>;
 template <class Block>
+using Colwise = Llama<LlamaMesh, LlamaQuantized<LlamaColwiseParallel<Split>, Block>>;
+template <class Block>
 using Sharded = Llama<LlamaMesh, PlanWith<LlamaQuantized<TensorPlan, Block>, FullyShard<dp>>>;
 
 template <class Model>
@@ -219,6 +221,10 @@ void check_llama(const LlamaConfig& settings) {
     CHECK(bytes > 0);
     CHECK(difference(logits_of(model, mesh), logits) < 0.02);
     CHECK(tokens_of(model, mesh) == tokens);
+    Colwise<Block> colwise(mesh, settings);
+    load_llama(colwise, folder.path() / "model");
+    CHECK(logits_of(colwise, mesh) == logits);  // bit for bit, on any number of ranks
+    CHECK(tokens_of(colwise, mesh) == tokens);
     Sharded<Block> sharded(mesh, settings);
     load_llama(sharded, folder.path() / "model");
     CHECK(difference(logits_of(sharded, mesh), logits) < 0.02);

@@ -59,6 +59,15 @@ static_assert(sequence.bytes(Phase::forward) == 2 * 5 * activation + losses);
 static_assert(sequence.bytes(Phase::backward) == 2 * 5 * activation);
 static_assert(sequence.bytes(Phase::optimizer) == 5 * 256 * 4 + number);
 
+// Column-parallel everywhere: input and result of two layers are gathered. Backward, only the gradients of the inputs
+// are sums: two are needed whole, two are needed as sharded as the inputs were.
+constexpr auto columns = step<LlamaColwiseParallel<Split>>({1, 2, 1}, config);
+static_assert(columns.count(Collective::all_gather, Phase::forward) == 2 * 4);
+static_assert(columns.count(Collective::all_reduce, Phase::forward) == 2);
+static_assert(columns.count(Collective::reduce_scatter, Phase::backward) == 2 * 2);
+static_assert(columns.count(Collective::all_reduce, Phase::backward) == 2 * 2 + 1);
+static_assert(columns.collectives() == 20 && wasted(columns).empty());
+
 // Four ranks share two key/value heads: the projections' gradients are reduced between the two ranks that have
 // the same head, all together.
 constexpr LlamaConfig grouped{

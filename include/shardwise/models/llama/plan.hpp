@@ -9,6 +9,8 @@
 ///     for the head.
 ///   - `LlamaSequenceParallel`: 2 all-gathers and 2 reduce-scatters per layer in each pass; for the embedding 1
 ///     reduce-scatter forward and 1 all-gather backward; for the head the reverse.
+///   - `LlamaColwiseParallel`: per layer 4 all-gathers forward, 2 reduce-scatters and 2 all-reduces backward; the rest as
+///     for `LlamaTensorParallel`.
 ///
 /// A plan need not name "layers.*.experts"; a model with experts, whose plan does not, throws when it is constructed.
 ///
@@ -91,19 +93,19 @@ struct AdaptedPlan<PlanWith<PlanType, Other>, Rank, Alpha>
 template <StyleAxes Axes, CommunicationOption... As>
 using KeyValueParallel = typename detail::KeyValueStyle<Axes, As...>::type;
 
-/// A plan with these styles for norms, for layers whose result is split (`Colwise`), and for layers whose result is
-/// summed over ranks (`Rowwise`).
-template <class KeyValue, class Norm, class Colwise, class Rowwise>
+/// A plan with these styles for norms, for layers whose result is split (`Colwise`), for the table of tokens, whose
+/// result is summed over ranks (`Rowwise`), and for the layers before a residual connection (`Last`).
+template <class KeyValue, class Norm, class Colwise, class Rowwise, class Last = Rowwise>
 using LlamaPlan = Plan<Use<"tokens", Rowwise>,                  //
                        Use<"layers.*.attention_norm", Norm>,    //
                        Use<"layers.*.attention.wq", Colwise>,   //
                        Use<"layers.*.attention.wk", KeyValue>,  //
                        Use<"layers.*.attention.wv", KeyValue>,  //
-                       Use<"layers.*.attention.wo", Rowwise>,   //
+                       Use<"layers.*.attention.wo", Last>,      //
                        Use<"layers.*.mlp_norm", Norm>,          //
                        Use<"layers.*.mlp.gate", Colwise>,       //
                        Use<"layers.*.mlp.up", Colwise>,         //
-                       Use<"layers.*.mlp.down", Rowwise>,       //
+                       Use<"layers.*.mlp.down", Last>,          //
                        Use<"norm", Norm>,                       //
                        Use<"head", Colwise>>;
 
@@ -117,6 +119,13 @@ template <StyleAxes Axes = tp, class KeyValue = KeyValueParallel<Axes>, Communic
 using LlamaSequenceParallel =
     LlamaPlan<KeyValue, SequenceParallel<Axes, 1, As...>, ColwiseParallel<Axes, As...>,
               RowwiseParallel<Axes, output<Shard<1>>, As...>>;
+
+/// The same as `LlamaTensorParallel`, but each rank computes some features of every layer's result from all of its
+/// input. No product is a sum over ranks, so results do not depend on their number.
+template <StyleAxes Axes = tp, class KeyValue = KeyValueParallel<Axes>, CommunicationOption... As>
+using LlamaColwiseParallel =
+    LlamaPlan<KeyValue, NoParallel, ColwiseParallel<Axes, As...>, RowwiseParallel<Axes, As...>,
+              ColwiseParallel<Axes, output<Replicate>, As...>>;
 
 /// A plan such as the two above, with an adapter for each of the seven linear layers of a layer; everything else is
 /// frozen.
