@@ -66,10 +66,14 @@ void run(const Options& options) {
 template <class Floats>
 void run_with_bits(const Options& options) {
   switch (options.weight_bits) {
-    case 32: return run<Floats>(options);
-    case 16: return run<sw::LlamaQuantized<Floats, sw::Block16>>(options);
-    case 8: return run<sw::LlamaQuantized<Floats, sw::Block8>>(options);
-    default: return run<sw::LlamaQuantized<Floats, sw::Block4>>(options);
+    case 32:
+      return run<Floats>(options);
+    case 16:
+      return run<sw::LlamaQuantized<Floats, sw::Block16>>(options);
+    case 8:
+      return run<sw::LlamaQuantized<Floats, sw::Block8>>(options);
+    default:
+      return run<sw::LlamaQuantized<Floats, sw::Block4>>(options);
   }
 }
 
@@ -79,7 +83,8 @@ int main(int argc, char** argv) {
   Options options;
   CLI::App app("Tokens a second of a Llama that continues one prompt.");
   app.add_option("--weights", options.weights, "a folder in Hugging Face's format")->required();
-  app.add_option("--weight-bits", options.weight_bits, "of each weight")->check(CLI::IsMember({32, 16, 8, 4}));
+  app.add_option("--weight-bits", options.weight_bits, "of each weight")
+      ->check(CLI::IsMember({32, 16, 8, 4}));
   app.add_option("--plan", options.plan, "how layers are split")->check(CLI::IsMember({"tensor", "colwise"}));
   app.add_option("--prompt", options.prompt, "number of its tokens")->check(CLI::Range(1, 1 << 20));
   app.add_option("--tokens", options.tokens, "that follow it")->check(CLI::Range(1, 1 << 20));
