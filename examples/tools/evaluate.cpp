@@ -16,7 +16,7 @@ using namespace tools;
 
 void add_options(CLI::App& app, EvaluationOptions& options) {
   app.add_option("--weights", options.weights,
-                 "a folder with config.json, model.safetensors and tokenizer.json")
+                 "a folder with config.json, model.safetensors and tokenizer.json; or a file, MODEL.gguf")
       ->required();
   app.add_option("--text", options.text, "a file of text, for the perplexity");
   app.add_option("--questions", options.questions,

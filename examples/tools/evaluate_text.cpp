@@ -159,7 +159,7 @@ void print_accuracy(auto& model, const std::vector<Question>& questions, const s
 
 template <class Block>
 void evaluate_with(const EvaluationOptions& options) {
-  const sw::LlamaConfig config = sw::read_llama_config(options.weights / "config.json");
+  const sw::LlamaConfig config = config_of(options.weights);
   expect_weights(options.weights, config);
   const Inputs inputs = read_inputs(options, config);
   const sw::Index window = options.context.value_or(std::min<sw::Index>(config.context, 2048));

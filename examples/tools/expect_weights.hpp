@@ -3,7 +3,7 @@
 #pragma once
 
 /// @file
-/// Checks that a folder's weights match its config.json.
+/// Checks that a folder's weights match its config.json, and those of a GGUF file its sizes.
 
 #include <cstdio>
 
@@ -23,7 +23,8 @@ inline void expect_weights(const std::filesystem::path& folder, const sw::LlamaC
   const auto expect = [&](const std::string& name, sw::Index rows, sw::Index columns) {
     const sw::Index shape[]{rows, columns};
     const std::string why = weights.problem(name, sw::DataType::f32, shape);
-    if (!why.empty()) throw std::runtime_error("config.json and the weights differ: " + why);
+    const std::string sizes = sw::detail::is_gguf(folder) ? "the model's sizes" : "config.json";
+    if (!why.empty()) throw std::runtime_error(sizes + " and the weights differ: " + why);
   };
   expect("model.embed_tokens.weight", config.vocabulary, config.features);
   expect(last + "self_attn.o_proj.weight", config.features, config.heads * config.value_size());

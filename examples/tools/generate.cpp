@@ -17,8 +17,9 @@ namespace {
 using namespace tools;
 
 void add_options(CLI::App& app, TextOptions& text) {
-  app.add_option("--weights", text.weights,
-                 "a folder with config.json, model.safetensors and optionally tokenizer.json")
+  app.add_option(
+         "--weights", text.weights,
+         "a folder with config.json, model.safetensors and optionally tokenizer.json; or a file, MODEL.gguf")
       ->required();
   auto* prompt = app.add_option("--prompt", text.prompt, "the text to continue");
   auto* tokens =

@@ -245,7 +245,7 @@ void continue_all(const Writer& writer, const MakeCache& make_cache, const Promp
 sw::ChatTemplate template_of(const std::filesystem::path& folder,
                              const std::optional<sw::Tokenizer>& tokenizer) {
   if (!tokenizer) throw std::runtime_error(folder.string() + ": --chat needs a tokenizer.json");
-  auto chat = sw::ChatTemplate::from_folder(folder);
+  auto chat = chat_template_of(folder);
   if (chat) return *std::move(chat);
   throw std::runtime_error(folder.string() +
                            ": --chat needs a chat template: chat_template.jinja, or \"chat_template\" in "
@@ -298,7 +298,7 @@ void talk(const Writer& writer, const MakeCache& make_cache, const sw::ChatTempl
 
 template <class Block>
 void write_text_with(const TextOptions& options) {
-  const sw::LlamaConfig config = sw::read_llama_config(options.weights / "config.json");
+  const sw::LlamaConfig config = config_of(options.weights);
   expect_weights(options.weights, config);
   const JobSizes sizes =
       job_sizes(options.pp, 1, 1, 1, std::max(1, sw::world().size() / options.pp), config.kv_heads);

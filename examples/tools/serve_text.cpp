@@ -147,14 +147,14 @@ void check_memory(const Job& job, const sw::LlamaConfig& config, int bits, sw::I
 
 template <class Block>
 void serve_with(const ServerOptions& options) {
-  const sw::LlamaConfig config = sw::read_llama_config(options.weights / "config.json");
+  const sw::LlamaConfig config = config_of(options.weights);
   expect_weights(options.weights, config);
   const Job job(sw::world(), job_sizes(options.pp, 1, 1, 1, std::max(1, sw::world().size() / options.pp),
                                        config.kv_heads));
   warn_of_torn_groups(job);
   const auto tokenizer = tokenizer_of(options.weights, config.vocabulary);
   std::optional<sw::ChatTemplate> chat;
-  if (tokenizer) chat = sw::ChatTemplate::from_folder(options.weights);
+  if (tokenizer) chat = chat_template_of(options.weights);
   const ServedModel served{
       .name = options.name.empty() ? std::filesystem::canonical(options.weights).filename().string()
                                    : options.name,

@@ -12,26 +12,13 @@
 #include <vector>
 
 #include <shardwise/guard/same_on_all_ranks.hpp>
-#include <shardwise/models/llama/files.hpp>
-#include <shardwise/text/tokenizer.hpp>
+
+#include "gguf_model.hpp"
 
 namespace tools {
 
 namespace sw = shardwise;
 
-/// The folder's tokenizer; bytes for a model of bytes; nothing for another model without a tokenizer.json.
-inline std::optional<sw::Tokenizer> tokenizer_of(const std::filesystem::path& folder, sw::Index vocabulary) {
-  const bool bytes = vocabulary == sw::ByteTokenizer::vocabulary();
-  if (!bytes && !std::filesystem::exists(folder / "tokenizer.json")) return std::nullopt;
-  return sw::Tokenizer::from_folder(folder);
-}
-/// The tokens that end a text.
-inline std::vector<std::int32_t> ends_of(const std::filesystem::path& folder,
-                                         const std::optional<sw::Tokenizer>& tokenizer) {
-  std::vector<std::int32_t> ends = sw::read_llama_tokens(folder).ends;
-  if (tokenizer && tokenizer->end_token()) ends.push_back(*tokenizer->end_token());
-  return ends;
-}
 inline constexpr const char* no_tokenizer = "tokenizer.json is missing, and the model's tokens are not bytes";
 
 /// Throws `std::runtime_error` unless the model knows all ids that the folder's tokenizer gave.

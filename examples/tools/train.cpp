@@ -245,6 +245,9 @@ int main(int argc, char** argv) {
       throw std::invalid_argument("--format is for what is exported: --export or --export-best");
     if (job.job.lora_rank > 0 && !options.merge && options.format != "safetensors")
       throw std::invalid_argument("--format " + options.format + " is for whole models: --merge");
+    if (sw::detail::is_gguf(options.from))
+      throw std::invalid_argument("--from is " + options.from.string() +
+                                  ", expected a folder: GGUF is not trained");
     if (!options.from.empty()) job.config = options.from / "config.json";
     if (!plan.empty()) {
       if (options.from.empty())

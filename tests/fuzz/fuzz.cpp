@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "chat_template.hpp"
+#include "gguf.hpp"
 #include "llama_config.hpp"
 #include "manifest.hpp"
 #include "openai_request.hpp"
@@ -26,13 +27,14 @@
 namespace {
 
 fuzz::Target target_named(const std::string& name) {
-  for (auto* make : {fuzz::safetensors, fuzz::index, fuzz::llama_config, fuzz::tokenizer, fuzz::manifest,
-                     fuzz::token_file, fuzz::schedule, fuzz::chat_template, fuzz::openai_request}) {
+  for (auto* make :
+       {fuzz::safetensors, fuzz::index, fuzz::llama_config, fuzz::tokenizer, fuzz::manifest, fuzz::token_file,
+        fuzz::schedule, fuzz::chat_template, fuzz::openai_request, fuzz::gguf}) {
     if (fuzz::Target target = make(); target.name == name) return target;
   }
   std::fprintf(stderr,
                "usage: fuzz TARGET …, of safetensors, index, llama_config, tokenizer, manifest, token_file, "
-               "schedule, chat_template, openai_request\n");
+               "schedule, chat_template, openai_request, gguf\n");
   std::exit(2);
 }
 

@@ -47,7 +47,8 @@ inline constexpr std::size_t length_bytes = 8;
 inline std::optional<Index> stored_bytes(StoredType type, std::span<const Index> shape) {
   Index bytes = size_of(type);
   bool empty = false;
-  for (Index extent : shape) {
+  for (std::size_t i = 0; i < shape.size(); ++i) {
+    const Index extent = shape[i] / (i + 1 < shape.size() ? 1 : numbers_in(type));
     if (extent == 0) empty = true;
     if (extent > 1 && bytes > std::numeric_limits<Index>::max() / extent) return std::nullopt;
     if (extent > 1) bytes *= extent;

@@ -30,14 +30,16 @@ enum class StoredType : std::uint8_t {
   f64,
   i64,
   u64,
-  other  ///< which nothing is converted from or to
+  other,  ///< which nothing is converted from or to
+  q8_0,   ///< of GGUF files: rows of `Block8`, and of `Block4`
+  q4_0
 };
 
 namespace detail {
 
-inline constexpr std::array<std::string_view, 16> stored_type_names{
-    "BOOL", "U8",  "I8",  "F8_E5M2", "F8_E4M3", "I16", "U16", "F16",
-    "BF16", "I32", "U32", "F32",     "F64",     "I64", "U64", ""};
+inline constexpr std::array<std::string_view, 18> stored_type_names{
+    "BOOL", "U8",  "I8",  "F8_E5M2", "F8_E4M3", "I16", "U16", "F16",  "BF16",
+    "I32",  "U32", "F32", "F64",     "I64",     "U64", "",    "Q8_0", "Q4_0"};
 
 }  // namespace detail
 
@@ -45,16 +47,19 @@ inline constexpr std::array<std::string_view, 16> stored_type_names{
 constexpr std::string_view name_of(StoredType type) {
   return detail::stored_type_names[static_cast<std::size_t>(type)];
 }
+/// Numbers in an element, which is a block in the types of GGUF.
+constexpr Index numbers_in(StoredType type) { return type > StoredType::other ? 32 : 1; }
 /// Bytes of one element.
 constexpr Index size_of(StoredType type) {
+  if (numbers_in(type) > 1) return type == StoredType::q8_0 ? 34 : 18;
   return type < StoredType::i16 ? 1 : type < StoredType::i32 ? 2 : type < StoredType::f64 ? 4 : 8;
 }
-/// The type of that name, or nothing.
+/// The type of that name in safetensors files, or nothing.
 constexpr std::optional<StoredType> stored_type_named(std::string_view name) {
   const auto& names = detail::stored_type_names;
   const auto* found = std::ranges::find(names, name);
-  if (found == names.end() || name.empty()) return std::nullopt;
-  return static_cast<StoredType>(found - names.begin());
+  const auto type = static_cast<StoredType>(found - names.begin());
+  return type < StoredType::other ? std::optional(type) : std::nullopt;
 }
 
 /// The type under which elements in memory are stored as they are. Throws `std::runtime_error` for blocks.
@@ -80,7 +85,7 @@ enum class NumberKind : std::uint8_t { none, integer, floating };
 
 constexpr NumberKind kind_of(StoredType type) {
   using enum StoredType;
-  if (type == f8_e5m2 || type == f8_e4m3 || type == other) return NumberKind::none;
+  if (type == f8_e5m2 || type == f8_e4m3 || type >= other) return NumberKind::none;
   return type == f16 || type == bf16 || type == f32 || type == f64 ? NumberKind::floating
                                                                    : NumberKind::integer;
 }

@@ -3,8 +3,8 @@
 #pragma once
 
 /// @file
-/// The weights of a model in files, as Hugging Face lays them out: one safetensors file, or several with an index. A
-/// header is checked whole before anything is used, and of the elements each rank reads those of its own block only.
+/// The weights of a model in files: one of safetensors, or several with an index, as Hugging Face lays them out; or one
+/// of GGUF. A header is checked whole before use, and of the elements each rank reads those of its own block only.
 ///
 /// ```
 /// Weights weights("llama/");     // model.safetensors, or model.safetensors.index.json and the files it lists
@@ -15,7 +15,7 @@
 #include <shardwise/io/mapped_file.hpp>
 #include <shardwise/kernel/weight_blocks.hpp>
 #include <shardwise/tensor/parts.hpp>
-#include <shardwise/weights/safetensors_header.hpp>
+#include <shardwise/weights/gguf_header.hpp>
 
 namespace shardwise {
 
@@ -37,20 +37,22 @@ inline bool merges_to(std::span<const Index> fine, std::span<const Index> coarse
 
 }  // namespace detail
 
-/// A file that is open and mapped. It must not shrink while it is open.
+/// A file that is open and mapped: of safetensors or, if its name ends in .gguf, in GGUF. It must not shrink meanwhile.
 class SafetensorsFile {
  public:
   /// Opens the file and reads its header. A `std::runtime_error` names the file and what is wrong with it.
   explicit SafetensorsFile(std::filesystem::path path)
       : path_(std::move(path)), memory_(path_), header_(detail::naming(path_.string(), [&] {
-          return detail::read_safetensors_header(memory_.bytes());
+          Json values;
+          return detail::is_gguf(path_) ? detail::read_gguf_header(memory_.bytes(), values)
+                                        : detail::read_safetensors_header(memory_.bytes());
         })) {}
 
   /// The path that it was opened with.
   const std::filesystem::path& path() const noexcept { return path_; }
   /// In the order of their elements in the file.
   const std::vector<StoredTensor>& tensors() const noexcept { return header_.tensors; }
-  /// The texts under `__metadata__`.
+  /// The texts under `__metadata__`, or the architecture in GGUF.
   const std::map<std::string, std::string>& metadata() const noexcept { return header_.metadata; }
 
  private:
@@ -66,7 +68,7 @@ class SafetensorsFile {
 /// of all.
 class Weights {
  public:
-  /// `path` is a safetensors file, or a folder, in which model.safetensors comes before model.safetensors.index.json.
+  /// `path` is a file, or a folder, in which model.safetensors comes before model.safetensors.index.json.
   /// Every tensor that an index lists must be in the file that it names; all other tensors of that file are there too.
   explicit Weights(std::filesystem::path path) : path_(std::move(path)) { open_all(); }
 
@@ -175,16 +177,36 @@ SHARDWISE_INLINE void Weights::open_all() {
 
 namespace detail {
 
-/// Converts or quantises numbers of a file to `count` elements in memory.
-inline void read_elements(StoredType from, const char* source, DataType type, char* target, Index count) {
-  if (numbers_in(type) == 1) return convert(from, source, stored_as(type), target, count);
+/// Converts numbers of a tensor, from number `first` on, to `count` of another type.
+inline void read_numbers(StoredType from, const char* source, Index first, StoredType to, void* target,
+                         Index count) {
+  if (numbers_in(from) == 1) return convert(from, source + first * size_of(from), to, target, count);
+  const auto dequantise = [&]<class Block>(Block block) {
+    float wide[32];
+    for (Index i = first, n = 0; i < first + count; i += n) {
+      std::memcpy(&block, source + i / 32 * size_of(from), sizeof(Block));
+      kernel::dequantise(1, 1, &block, 1, wide, 32);
+      n = std::min(32 - i % 32, first + count - i);
+      convert(StoredType::f32, wide + i % 32, to, static_cast<char*>(target) + (i - first) * size_of(to), n);
+    }
+  };
+  from == StoredType::q8_0 ? dequantise(kernel::Block8()) : dequantise(kernel::Block4());
+}
+/// Copies, converts or quantises `count` elements in memory from a tensor of a file, from element `first` on.
+inline void read_elements(StoredType from, const char* source, Index first, DataType type, char* target,
+                          Index count) {
+  const Index bytes = size_of(type);
+  if (numbers_in(from) > 1 && bytes == size_of(from))  // blocks of one kind
+    return static_cast<void>(std::copy_n(source + first * bytes, count * bytes, target));
+  if (numbers_in(type) == 1) return read_numbers(from, source, first, stored_as(type), target, count);
   constexpr Index most = 256;  // blocks at a time, whose numbers stay in the cache
   const Index numbers = numbers_in(type);
-  if (type == DataType::q16) return convert(from, source, StoredType::bf16, target, count * numbers);
+  if (type == DataType::q16)
+    return read_numbers(from, source, first * numbers, StoredType::bf16, target, count * numbers);
   std::vector<float> wide(static_cast<std::size_t>(std::min(most, count) * numbers));
   for (Index begin = 0; begin < count; begin += most) {
     const Index n = std::min(most, count - begin);
-    convert(from, source + begin * numbers * size_of(from), StoredType::f32, wide.data(), n * numbers);
+    read_numbers(from, source, (first + begin) * numbers, StoredType::f32, wide.data(), n * numbers);
     const auto quantise = [&]<class Block>(Block) {
       Block* const to = reinterpret_cast<Block*>(target) + begin;
       kernel::quantise(1, n, wide.data(), 0, to, 0);
@@ -212,30 +234,31 @@ SHARDWISE_INLINE void Weights::read_bytes(std::string_view name, const View<char
   const detail::MappedFile& memory = file_of(name).memory_;
   const detail::FileWork here("reads", file_of(name).path().native());
   const StoredTensor& stored = tensor(name);
-  const Index numbers = numbers_in(type), element = numbers * size_of(stored.type);
+  const Index numbers = numbers_in(type), each = numbers_in(stored.type);
+  const auto place_of = [&](Index number) { return stored.offset + number / each * size_of(stored.type); };
   memory.check_size();
 
   // The system reads while we still ask: one request for pages that follow each other.
   Index begin = 0, end = 0;
   detail::for_each_run(block, [&](Index, Index global, Index count) {
-    const Index from = stored.offset + global * element;
+    const Index from = place_of(global * numbers);
     const bool apart = from / memory.page() > (end - 1) / memory.page() + 1;
     if (begin == end || apart) {
       if (end > begin) memory.will_need(begin, end - begin);
       begin = from;
     }
-    end = from + count * element;
+    end = place_of((global + count) * numbers + each - 1);  // blocks in part are read whole
   });
   if (end > begin) memory.will_need(begin, end - begin);
 
   detail::for_each_run(block, [&](Index local, Index global, Index count) {
-    const char* from = memory.data() + stored.offset + global * element;
     try {
-      detail::read_elements(stored.type, from, type, block.data + local * size_of(type), count);
+      detail::read_elements(stored.type, memory.data() + stored.offset, global, type,
+                            block.data + local * size_of(type), count);
     } catch (const std::runtime_error& error) {
       detail::fail<std::runtime_error>({where(name), error.what()});
     }
-    bytes_read_ += count * element;
+    bytes_read_ += place_of((global + count) * numbers + each - 1) - place_of(global * numbers);
   });
   memory.release(stored.offset, stored.bytes);
 }
@@ -246,7 +269,7 @@ SHARDWISE_INLINE std::string Weights::problem(std::string_view name, DataType ty
   const StoredTensor& stored = tensor(name);
   const bool blocks = numbers_in(type) > 1;
   const StoredType wanted = blocks ? StoredType::f32 : stored_as(type);
-  if (!detail::convertible(stored.type, wanted)) {
+  if (!detail::convertible(numbers_in(stored.type) > 1 ? StoredType::f32 : stored.type, wanted)) {
     return detail::text({where(name), "expected a type that can be read as ", name_of(wanted), ", found ",
                          stored.type_name()});
   }

@@ -40,7 +40,8 @@ struct LlamaConfig {
 
   // Options of other families than Llama; see `hugging_face_families`.
   std::optional<LatentSizes> latent{};  ///< latent attention (DeepSeek); `kv_heads` must be `heads`
-  bool qkv_bias = false;                ///< the projections to queries, keys and values have a bias
+  bool interleaved = false;    ///< pairs of rotary embeddings are neighbours, as in GGUF files of a Llama
+  bool qkv_bias = false;       ///< the projections to queries, keys and values have a bias
   bool head_norms = false;     ///< QK norm: an RMSNorm of each head's query and key, before they are rotated
   bool output_norms = false;   ///< post-norms: an RMSNorm also of the results of attention and MLP
   double norm_offset = 0;      ///< is added to the weights of all norms: 1 in Gemma

@@ -130,6 +130,9 @@ constexpr bool has_experts_of(const HuggingFaceFamily& family, const LlamaConfig
 
 /// The family that computes what this configuration says. Throws `std::invalid_argument` if there is none.
 inline const HuggingFaceFamily& family_of(const LlamaConfig& config) {
+  if (config.interleaved)
+    throw std::invalid_argument(
+        "LlamaConfig: interleaved is true, as in GGUF, expected false for other files");
   const auto parts = [](const LlamaConfig& of) {
     return std::tuple(of.qkv_bias, of.head_norms, of.output_norms, of.norm_offset, of.scaled_tokens, of.gelu,
                       of.window_theta.has_value(), of.latent.has_value());

@@ -106,22 +106,25 @@ namespace detail {
 inline constexpr const char *head_name = "lm_head.weight", *table_name = "model.embed_tokens.weight";
 
 /// Whether files may contain a tensor that the model lacks: the head of a tied model, if it equals the table; rotary
-/// frequencies, which old files contain and which are computed instead; and DeepSeek V3's layers for further tokens.
+/// frequencies of old files and of GGUF, which are computed instead; and DeepSeek V3's layers for further tokens.
 inline bool is_surplus(const LlamaConfig& config, std::string_view name) {
   if (config.experts && config.experts->bias &&
       name.starts_with("model.layers." + std::to_string(config.layers) + "."))
     return true;
-  return (config.tied && name == head_name) || name.ends_with(".rotary_emb.inv_freq");
+  return (config.tied && name == head_name) || name.ends_with(".rotary_emb.inv_freq") ||
+         name == "rope_freqs.weight";
 }
 
-/// Throws `std::runtime_error` if files have a head for a tied model that differs from the table, or numbers that
-/// choose experts and are not finite, which losses need not show. Each rank checks some rows and layers.
+/// Throws `std::runtime_error` if the rows of wq and wk have another order, a tied model's head differs from the table,
+/// or numbers that choose experts are not finite, which losses need not show. Each rank checks some rows and layers.
 void check_weights(const Path& path, const LlamaConfig& config, int rank = 0, int ranks = 1);
 
 /// `model`: a Llama or, if it is divided among `ranks`, this rank's stages.
 template <class Model>
 Index load_llama(const Communicator& ranks, Model& model, const LlamaConfig& config,
                  const std::filesystem::path& path) {
+  if (config.interleaved && !adapted_layers(model).empty())
+    throw std::invalid_argument("load_llama: adapters are for Hugging Face's files, and not for GGUF");
   together(ranks, "load_llama", [&] { check_weights(path, config, ranks.rank(), ranks.size()); });
   auto may_be_surplus = [&](std::string_view name) { return is_surplus(config, name); };
   return load_parameters(ranks, given_parameters_of(model), DividedModule<Model>, path,
@@ -130,8 +133,8 @@ Index load_llama(const Communicator& ranks, Model& model, const LlamaConfig& con
 
 }  // namespace detail
 
-/// Loads weights by Hugging Face's names, as `load_weights` does. For a tied model, a head that differs from the table
-/// is an error; rotary frequencies, which old files contain, are ignored. Adapters stay unchanged: see `load_adapters`.
+/// Loads weights by Hugging Face's names, as `load_weights` does, or from GGUF. For a tied model, a head that differs
+/// from the table is an error; rotary frequencies in files are ignored. Adapters stay unchanged: see `load_adapters`.
 template <class MeshType, class PlanType, class T>
 Index load_llama(Llama<MeshType, PlanType, T>& model, const std::filesystem::path& path) {
   const Communicator ranks = detail::ranks_of_parameters(detail::named_parameters_of(model));
@@ -220,8 +223,15 @@ namespace shardwise {
 namespace detail {
 
 SHARDWISE_INLINE void check_weights(const Path& path, const LlamaConfig& config, int rank, int ranks) {
-  if (!config.tied && !config.experts) return;
+  if (!is_gguf(path) && !config.interleaved && !config.tied && !config.experts) return;
   const Weights weights(path);
+  const bool interleaved = is_gguf(path) && weights.files()[0].metadata().at("architecture") == "llama";
+  if (config.interleaved != interleaved)
+    fail<std::runtime_error>(
+        {path.string(), ": LlamaConfig::interleaved must be ", interleaved ? "true" : "false"});
+  if (!config.scaling && weights.contains("rope_freqs.weight"))
+    fail<std::runtime_error>(
+        {path.string(), ": rotary embeddings are scaled (rope_freqs.weight), expected LlamaConfig::scaling"});
   const auto name_of = hugging_face_names(config);
   for (Index layer = rank; config.experts && layer < config.layers; layer += ranks) {
     for (const char* part : {".experts.router", ".experts.bias"}) {

@@ -76,7 +76,7 @@ class LlamaAttention : public Module<LlamaAttention<MeshType, PlanType, T, NormS
                             config.head_size())),
         wo(mesh, {config.heads, config.value_size()}, {config.features}, Init::normal(config.deviation), {},
            config.lora),
-        rope_{.theta = config.theta, .scaling = config.scaling},
+        rope_{.theta = config.theta, .scaling = config.scaling, .interleaved = config.interleaved},
         attention_options_{
             .window = config.window, .scale = config.score_scale(), .softcap = config.attention_softcap} {
     if (config.latent) {

@@ -1,0 +1,151 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// The header of a GGUF file, as llama.cpp writes it (https://github.com/ggml-org/ggml/blob/master/docs/gguf.md):
+/// "GGUF", a version, and how many tensors and values there are; the values, with key and type; the tensors, with name,
+/// extents (the last dimension first), type and offset; then the data, in which each begins at a multiple of 32.
+
+#include <set>
+
+#include <shardwise/weights/safetensors_header.hpp>
+
+namespace shardwise::detail {
+
+inline bool is_gguf(const Path& path) {
+  return path.extension() == ".gguf" && !std::filesystem::is_directory(path);
+}
+
+/// Takes `count` bytes from the beginning of the rest of a header; below, a number; a name of visible ASCII characters.
+inline std::string take_bytes(std::string_view& rest, std::uint64_t count) {
+  if (count > rest.size())
+    fail<std::runtime_error>({"expected ", count, " more bytes, found ", rest.size(), ": is it truncated?"});
+  rest.remove_prefix(count);
+  return {rest.data() - count, count};
+}
+template <class T>
+T take_number(std::string_view& rest) {
+  T number;
+  std::memcpy(&number, take_bytes(rest, sizeof(T)).data(), sizeof(T));
+  return number;
+}
+inline std::string take_name(std::string_view& rest) {
+  std::string name = take_bytes(rest, take_number<std::uint64_t>(rest));
+  if (std::ranges::all_of(name, [](char letter) { return letter > ' ' && letter <= '~'; })) return name;
+  throw std::runtime_error("expected a name of visible ASCII characters");
+}
+/// A value. Lists that are neither of texts nor of 32-bit integers are null; true is 1.
+inline Json take_value(std::string_view& rest, std::uint32_t type) {
+  Json value;
+  if (type == 8) return take_bytes(rest, take_number<std::uint64_t>(rest));
+  if (type == 9) {
+    const auto each = take_number<std::uint32_t>(rest);
+    if (each == 9) throw std::runtime_error("a list of lists is not supported");
+    if (each == 5 || each == 8) value = Json::array();
+    for (auto left = take_number<std::uint64_t>(rest); left > 0; --left) {
+      Json one = take_value(rest, each);
+      if (value.is_array()) value.push_back(std::move(one));
+    }
+    return value;
+  }
+  if (type > 12) fail<std::runtime_error>({"type ", type, ", expected 0 to 12"});
+  const auto take = [&]<class... T>(std::tuple<T...>) {
+    std::uint32_t i = 0;
+    ((i++ == type ? void(value = take_number<T>(rest)) : void()), ...);
+  };
+  take(std::tuple<std::uint8_t, std::int8_t, std::uint16_t, std::int16_t, std::uint32_t, std::int32_t, float,
+                  std::uint8_t, char, char, std::uint64_t, std::int64_t, double>());
+  return value;
+}
+
+/// Hugging Face's name: that of "blk.0.attn_q.weight" is "model.layers.0.self_attn.q_proj.weight". Others stay.
+inline std::string name_of_gguf_tensor(std::string_view given) {
+  constexpr std::string_view names =
+      " token_embd=model.embed_tokens blk=model.layers output_norm=model.norm output=lm_head "
+      "attn_norm=input_layernorm ffn_norm=post_attention_layernorm attn_q=self_attn.q_proj "
+      "attn_k=self_attn.k_proj attn_v=self_attn.v_proj attn_output=self_attn.o_proj "
+      "attn_q_norm=self_attn.q_norm attn_k_norm=self_attn.k_norm ffn_gate=mlp.gate_proj ffn_up=mlp.up_proj "
+      "ffn_down=mlp.down_proj ";
+  std::string name;
+  while (!given.empty()) {
+    const std::string part(take_part(given, '.'));
+    const auto at = names.find(" " + part + "=");
+    std::string_view known = at == names.npos ? part : names.substr(at + part.size() + 2);
+    name += (name.empty() ? "" : ".") + std::string(take_part(known, ' '));
+  }
+  return name;
+}
+
+/// Reads the header of a file of these bytes, and checks all that it says. Tensors have Hugging Face's names. `values`
+/// becomes an object, whose architecture is the header's metadata.
+SafetensorsHeader read_gguf_header(std::string_view file, Json& values);
+
+#ifdef SHARDWISE_BODIES
+
+SHARDWISE_INLINE SafetensorsHeader read_gguf_header(std::string_view file, Json& values) {
+  constexpr std::array<std::string_view, 31> types{
+      "F32",   "F16",    "Q4_0", "Q4_1", "Q4_2", "Q4_3",    "Q5_0",   "Q5_1",    "Q8_0",  "Q8_1",   "Q2_K",
+      "Q3_K",  "Q4_K",   "Q5_K", "Q6_K", "Q8_K", "IQ2_XXS", "IQ2_XS", "IQ3_XXS", "IQ1_S", "IQ4_NL", "IQ3_S",
+      "IQ2_S", "IQ4_XS", "I8",   "I16",  "I32",  "I64",     "F64",    "IQ1_M",   "BF16"};
+  std::string_view rest = file.substr(0, longest_header);
+  if (take_bytes(rest, std::min<std::size_t>(file.size(), 4)) != "GGUF")
+    throw std::runtime_error("it does not begin with GGUF");
+  if (const auto version = take_number<std::uint32_t>(rest); version != 2 && version != 3)
+    fail<std::runtime_error>({"version ", version, " of GGUF, expected 2 or 3, little-endian"});
+  auto tensors = take_number<std::uint64_t>(rest), left = take_number<std::uint64_t>(rest);
+  for (values = Json::object(); left > 0; --left) {
+    const std::string key = take_name(rest);
+    naming("value \"" + excerpt(key) + "\"", [&] {
+      if (!values.emplace(key, take_value(rest, take_number<std::uint32_t>(rest))).second)
+        throw std::runtime_error("it is there twice");
+    });
+  }
+  const JsonPart all(values);
+  all.must_be("general.alignment", 32);
+  all.must_be("split.count", 0);  // else other files have other tensors
+  SafetensorsHeader header;
+  header.metadata.emplace("architecture", all.get<std::string>("general.architecture", ""));
+  Index end = 0;  // of the data so far
+  std::set<std::string> names;
+  for (; tensors > 0; --tensors) {
+    const std::string name = take_name(rest);
+    naming("tensor \"" + excerpt(name) + "\"", [&] {
+      StoredTensor& tensor = header.tensors.emplace_back();
+      tensor.name = name_of_gguf_tensor(name);
+      if (!names.insert(tensor.name).second) throw std::runtime_error("it is there twice");
+      tensor.shape.resize(std::min(take_number<std::uint32_t>(rest), 5u));
+      for (Index& extent : tensor.shape) extent = take_number<Index>(rest);
+      std::ranges::reverse(tensor.shape);
+      const auto type = take_number<std::uint32_t>(rest);
+      const std::string_view spelt = type < types.size() ? types[type] : "unknown";
+      const auto* const known = std::ranges::find(stored_type_names, spelt);
+      if (known == stored_type_names.end())
+        fail<std::runtime_error>({"type ", type, " (", spelt, "), expected F32, F16, BF16, Q8_0 or Q4_0"});
+      tensor.type = static_cast<StoredType>(known - stored_type_names.begin());
+      const bool legal = !tensor.shape.empty() && tensor.shape.size() < 5 &&
+                         std::ranges::min(tensor.shape) >= 0 &&
+                         tensor.shape.back() % numbers_in(tensor.type) == 0;
+      tensor.bytes = legal ? stored_bytes(tensor.type, tensor.shape).value_or(-1) : -1;
+      if (tensor.bytes < 0)
+        fail<std::runtime_error>(
+            {spelt, " ", tensor.shape, ", expected 1 to 4 extents, whole blocks, and bytes to count"});
+      tensor.offset = take_number<Index>(rest);
+      if (tensor.offset != end || tensor.bytes > std::ssize(file) - end)
+        fail<std::runtime_error>({tensor.bytes, " bytes at byte ", tensor.offset,
+                                  " of the data, expected at ", end, ": is it truncated?"});
+      end = (end + tensor.bytes + 31) / 32 * 32;
+    });
+  }
+  const Index begin = (rest.data() - file.data() + 31) / 32 * 32;
+  for (StoredTensor& tensor : header.tensors) tensor.offset += begin;
+  if (!header.tensors.empty() &&
+      header.tensors.back().offset + header.tensors.back().bytes > std::ssize(file))
+    fail<std::runtime_error>(
+        {"tensor \"", header.tensors.back().name, "\" ends behind the file: is it truncated?"});
+  return header;
+}
+
+#endif
+
+}  // namespace shardwise::detail
