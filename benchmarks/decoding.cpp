@@ -21,7 +21,7 @@ using Mesh = sw::Mesh<sw::tp, sw::kvr>;
 using Split = sw::AxisList<sw::tp, sw::kvr>;
 
 struct Options {
-  std::string weights, plan = "tensor";
+  std::string weights, plan = "colwise";
   int weight_bits = 32;
   Index prompt = 64, tokens = 64;
   int repetitions = 3;

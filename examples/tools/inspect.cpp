@@ -103,7 +103,9 @@ Json described_checkpoint(const fs::path& folder) {
 Json described_weights(const fs::path& path) {
   const sw::Weights weights(path);
   Json described{{"path", path.string()},
-                 {"kind", fs::is_directory(path) ? "weights" : "safetensors"},
+                 {"kind", fs::is_directory(path)      ? "weights"
+                          : sw::detail::is_gguf(path) ? "GGUF"
+                                                      : "safetensors"},
                  {"files", Json::array()},
                  {"groups", Json::object()}};
   Json tensors = Json::array();
@@ -265,7 +267,7 @@ void print_one(const Json& all, bool with_tensors) {
   const bool is_checkpoint = all["kind"] == "checkpoint";
   const std::string kind = is_checkpoint              ? "checkpoint on " + mesh_text(all["mesh"])
                            : all["kind"] == "weights" ? "folder in Hugging Face's format"
-                                                      : "safetensors file";
+                                                      : all["kind"].get<std::string>() + " file";
   std::printf("%s: %s\n", shown(all["path"]).c_str(), kind.c_str());
   if (is_checkpoint) {
     print_numbers(all["numbers"], with_tensors);
