@@ -4,9 +4,11 @@
 /// @file
 /// Tokens a second of a Llama that continues one prompt. Prints one line of JSON; benchmarks/decoding.py compares them.
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
-#include <numeric>
+#include <span>
+#include <vector>
 
 #include <shardwise/models/llama/files.hpp>
 #include <shardwise/nn/quantized.hpp>
@@ -35,7 +37,8 @@ void run(const Options& options) {
   sw::Llama<Mesh, Plan> model(mesh, config);
   sw::load_llama(model, options.weights);
   std::vector<std::int32_t> ids(static_cast<std::size_t>(options.prompt));
-  std::iota(ids.begin(), ids.end(), 0);
+  for (std::size_t i = 0; i < ids.size(); ++i)
+    ids[i] = static_cast<std::int32_t>(static_cast<Index>(i) % config.vocabulary);
   std::array one{std::int32_t{1}};
   const auto tensor = [&](std::span<const std::int32_t> of) {
     return sw::distribute<sw::Replicate, sw::Replicate>(mesh, sw::Shape<2>{1, std::ssize(of)}, of);

@@ -37,15 +37,15 @@ using sw::detail::JsonPart;
 inline Json values_of(const std::filesystem::path& path) {
   const sw::detail::MappedFile file(path);
   Json values;
-  sw::detail::naming(path.string(), [&] { sw::detail::read_gguf_header(file.bytes(), values); });
+  sw::detail::naming(path.string(), [&] { sw::detail::read_gguf_header(file.bytes(), &values); });
   return values;
 }
 
 /// llama.cpp keeps the factors of Llama 3's wavelengths instead of the numbers that they follow from. All models with
 /// such factors have the same of these numbers but one, which is the greatest factor.
-inline Json scaling_of_factors(const sw::StoredTensor& tensor, const char* file, double theta) {
-  if (tensor.type != sw::StoredType::f32 || tensor.bytes == 0)
-    throw std::runtime_error("tensor \"" + tensor.name + "\": expected numbers of F32");
+inline Json scaling_of_factors(const sw::StoredTensor& tensor, const char* file, double theta, Index head) {
+  if (tensor.type != sw::StoredType::f32 || tensor.shape != std::vector{head / 2})
+    fail<std::runtime_error>({"tensor \"", tensor.name, "\": expected ", head / 2, " numbers of F32"});
   std::vector<float> factors(static_cast<std::size_t>(tensor.bytes) / sizeof(float));
   std::copy_n(file + tensor.offset, tensor.bytes, reinterpret_cast<char*>(factors.data()));
   const sw::RopeScaling scaling{.factor = *std::ranges::max_element(factors)};
@@ -78,15 +78,17 @@ inline Json config_json(std::string_view file) {
                              Key{"rope.dimension_count", "head_dim"},
                              Key{"rope.freq_base", "rope_theta"}};
   Json values;
-  const sw::SafetensorsHeader header = sw::detail::read_gguf_header(file, values);
+  const sw::SafetensorsHeader header = sw::detail::read_gguf_header(file, &values);
   const JsonPart all(values), family = all["general.architecture"];
   const std::string architecture = family.get<std::string>();
-  if (architecture != "llama" && architecture != "qwen2" && architecture != "qwen3")
+  if (std::ranges::count(sw::detail::gguf_architectures, architecture) == 0)
     family.expected("\"llama\", \"qwen2\" or \"qwen3\"");
   const std::string prefix = architecture + ".";
   for (const char* key : {"block_count", "embedding_length", "feed_forward_length", "attention.head_count"})
     all[prefix + key].integer(1, std::numeric_limits<std::int32_t>::max());
   all[prefix + "attention.layer_norm_rms_epsilon"].positive_number();
+  all.must_be(prefix + "attention.causal", 1);
+  all.must_be(prefix + "attention.scale", 0);  // the usual one
   const JsonPart theta = all[prefix + "rope.freq_base"];
   Json config{{"model_type", architecture},
               {"num_key_value_heads", nullptr},
@@ -96,16 +98,22 @@ inline Json config_json(std::string_view file) {
     if (!key.starts_with(prefix)) return;
     const std::string rest = key.substr(prefix.size());
     const auto* const same = std::ranges::find(known, rest, &Key::first);
-    Json& to = config[same == known.end() ? rest : std::string(same->second)];
+    if (rest == "attention.causal" || rest == "attention.scale") return;
+    Json& to = config[same == known.end() ? key : std::string(same->second)];
     const bool of_head = same != known.end() && same->second == "head_dim" && !to.is_null();
     if (of_head && to != value.json()) value.expected(to.dump() + ", as another size of a head is");
     to = value.json();
   });
+  const Json& given = config["head_dim"];
+  const Index head = given.is_number_integer()
+                         ? given.get<Index>()
+                         : config["hidden_size"].get<Index>() / config["num_attention_heads"].get<Index>();
   for (const sw::StoredTensor& tensor : header.tensors) {
     if (tensor.name == sw::detail::head_name) config["tie_word_embeddings"] = false;
     if (tensor.name == sw::detail::table_name) config["vocab_size"] = tensor.shape.front();
     if (tensor.name == "rope_freqs.weight")
-      config["rope_scaling"] = scaling_of_factors(tensor, file.data(), config["rope_theta"].get<double>());
+      config["rope_scaling"] =
+          scaling_of_factors(tensor, file.data(), config["rope_theta"].get<double>(), head);
   }
   return config;
 }
@@ -121,16 +129,20 @@ inline constexpr std::string_view llama_words =
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 inline constexpr std::string_view qwen_words =
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
-inline constexpr std::array all_words{
-    Words{"llama-bpe", llama_words, "", true, true}, Words{"qwen2", qwen_words, "NFC", false, false},
-    Words{"deepseek-r1-qwen", qwen_words, "NFC", false, false}, Words{"smollm", "\\p{N}", "", false, false},
-    Words{"gpt-2", "", "", false, false}};
+inline constexpr std::array all_words{Words{"llama-bpe", llama_words, "", true, true},
+                                      Words{"llama3", llama_words, "", true, true},
+                                      Words{"llama-v3", llama_words, "", true, true},
+                                      Words{"qwen2", qwen_words, "NFC", false, false},
+                                      Words{"deepseek-r1-qwen", qwen_words, "NFC", false, false},
+                                      Words{"smollm", "\\p{N}", "", false, false},
+                                      Words{"gpt-2", "", "", false, false}};
 
 /// The tokenizer.json that the model would have.
 inline Json tokenizer_json(const JsonPart& values) {
   const char* const hint = ": put the model's tokenizer.json beside the file";
   const auto part = [&](const char* key) { return values[std::string("tokenizer.ggml.") + key]; };
   if (part("model").json() != "gpt2") part("model").expected(std::string("\"gpt2\"") + hint);
+  if (part("pre").null()) part("pre").expected(std::string("a text") + hint);
   const auto* const words = std::ranges::find(all_words, part("pre").get<std::string>(), &Words::name);
   if (words == all_words.end()) {
     std::string names;

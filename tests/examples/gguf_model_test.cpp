@@ -64,6 +64,28 @@ TEST_CASE("sizes of a GGUF file are those of a config.json") {
   CHECK(config_in(folder, model_of("qwen2")).qkv_bias);
 }
 
+TEST_CASE("values that change the computation, and are not supported, are refused") {
+  const ScratchFolder folder;
+  const auto value = [&](const char* key, std::uint32_t type, const std::string& bytes) {
+    return error_of([&] { config_in(folder, model_of("llama").value(key, type, bytes)); });
+  };
+  const auto one_real = [](std::uint64_t count) {
+    return gguf::bytes_of(6u) + gguf::bytes_of(count) + gguf::bytes_of(5e5F);
+  };
+  CHECK(has(value("llama.rope.freq_base", 9, one_real(1)), "rope.freq_base: it is \"a list\", expected"));
+  CHECK(has(value("llama.attention.head_count_kv", 9, one_real(1)), "it is \"a list\", expected"));
+  CHECK(has(value("llama.attention.other", 9, one_real(1)), "llama.attention.other: "));
+  CHECK(has(value("llama.attention.causal", 7, std::string(1, '\0')),
+            "llama.attention.causal: it is 0, expected 1"));
+  CHECK(value("llama.attention.causal", 7, "\1") == "no error");
+  CHECK(has(value("llama.attention.scale", 6, gguf::bytes_of(1.F)),
+            "llama.attention.scale: it is 1.0, expected 0"));
+  CHECK(has(value("llama.sliding_window", 4, gguf::bytes_of(8u)), "llama.sliding_window: "));
+  // Its own keys are not those of config.json.
+  CHECK(config_in(folder, model_of("llama").real("llama.hidden_size", 64)).features == 32);
+  CHECK(has(value("llama.rope_theta", 6, gguf::bytes_of(5e5F)), "llama.rope_theta: "));
+}
+
 TEST_CASE("the factors of wavelengths are those of Llama 3") {
   const ScratchFolder folder;
   const sw::RopeScaling scaling{.factor = 32};
@@ -82,6 +104,10 @@ TEST_CASE("the factors of wavelengths are those of Llama 3") {
   const sw::LlamaConfig config = config_in(folder, file_of(0));
   REQUIRE(config.scaling.has_value());
   CHECK(config.scaling == scaling);
+  gguf::Writer longer = model_of("llama");
+  longer.tensor("rope_freqs.weight", {32}, gguf::f32, std::string(128, '\0'));
+  CHECK(has(error_of([&] { config_in(folder, longer); }),
+            "tensor \"rope_freqs.weight\": expected 8 numbers of F32"));
   CHECK(has(error_of([&] { config_in(folder, file_of(0.1F)); }),
             "tensor \"rope_freqs.weight\": number 17 is "));
 }
@@ -181,7 +207,8 @@ TEST_CASE("tokenizers that are damaged or not supported are refused") {
             "tokenizer.ggml.model: it is \"llama\", expected \"gpt2\": put the model's tokenizer.json beside "
             "the file"));
   CHECK(has(problem(with("gpt2", "tekken", {"a"}, {1})),
-            "tokenizer.ggml.pre: it is \"tekken\", expected one of llama-bpe, qwen2, deepseek-r1-qwen, "
+            "tokenizer.ggml.pre: it is \"tekken\", expected one of llama-bpe, llama3, llama-v3, qwen2, "
+            "deepseek-r1-qwen, "
             "smollm, gpt-2: "
             "put the model's tokenizer.json beside the file"));
   CHECK(has(problem(with("gpt2", "gpt-2", {"a", "b"}, {1})),

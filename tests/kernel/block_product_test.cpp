@@ -255,7 +255,7 @@ TEST_CASE_TEMPLATE("products agree with double, and have the same bits by all in
 }
 
 TEST_CASE_TEMPLATE("a row has the same bits alone and among others", Block, Block16, Block8, Block4) {
-  const Product all{11, 7, 33};
+  const Product all{11, 21, 33};
   const Index in = all.groups * numbers_per_block;
   const auto x = numbers<float>(all.rows * in, 3);
   const auto w = quantised<Block>(all.out, all.groups, numbers<float>(all.out * in, 4));
@@ -297,13 +297,13 @@ TEST_CASE_TEMPLATE("the largest values do not overflow", Block, Block8, Block4) 
   const Index groups = 257, in = groups * numbers_per_block;
   for (const int value : {eight ? -128 : -8, eight ? 127 : 7}) {
     for (const float number : {-127.f, 127.f}) {  // with a scale of 1: all is exact below 2^24
-      const std::vector<float> x(at(2 * in), number), y(4, number * static_cast<float>(value) * 128);
-      const auto w = constant(Block{}, 2 * groups, value);
+      const std::vector<float> x(at(5 * in), number), y(5 * 17, number * static_cast<float>(value) * 128);
+      const auto w = constant(Block{}, 17 * groups, value);
       CAPTURE(value);
       CAPTURE(number);
       for (auto set : all_instructions()) {
         CAPTURE(static_cast<int>(set));
-        const auto got = product<Block>(set, {2, 2, 4}, x, w);
+        const auto got = product<Block>(set, {5, 17, 4}, x, w);
         CHECK(got == y);
         const double expected = static_cast<double>(in) * static_cast<double>(number) * value;
         for (float much : product<Block>(set, {1, 2, groups}, x, w)) {

@@ -279,7 +279,9 @@ inline Json read_json(const std::filesystem::path& path) {
 namespace shardwise {
 namespace detail {
 
-SHARDWISE_INLINE std::string excerpt(const Json& json) { return excerpt(json.dump()); }
+SHARDWISE_INLINE std::string excerpt(const Json& json) {
+  return excerpt(json.dump(-1, ' ', false, Json::error_handler_t::replace));
+}
 
 SHARDWISE_INLINE Json json_of(std::string_view text, JsonBuilder::TakeMember take_member) {
   if (const auto at = text.find('\0'); at != text.npos) {  // which would end it, whatever comes after

@@ -13,8 +13,8 @@
 /// integers, which is exact; for group g, sum g % 16 becomes fma(scale of w · scale of x, integer, that sum). At the
 /// end, sums l and l + 8 are added for l < 8, then l and l + 4 for l < 4, and so on.
 ///
-/// One row of x reads w as it is, several groups at a time. For many rows, blocks of several rows of w are first
-/// interleaved, so that a vector has the sums of as many outputs.
+/// Up to three rows of x read w as it is, several groups at a time. For more, blocks of 8 and 4 bits of several rows of w
+/// are first interleaved, so that a vector has the sums of as many outputs.
 
 #include <shardwise/base/bodies.hpp>
 #include <shardwise/kernel/block_product_x86.hpp>
@@ -35,6 +35,7 @@ inline Instructions best_instructions() {
 }
 
 namespace detail {
+
 /// One number of y, of a row of x and a row of w.
 inline float product_portable(Index groups, const SplitGroup* x, const Block16* w) {
   float sums[16] = {};
@@ -81,14 +82,14 @@ Index first_columns([[maybe_unused]] Index rows, [[maybe_unused]] Index out, [[m
       const auto* sixteen = interleave<16>(groups, w + o * ldw, ldw, to_unsigned);
       columns_avx512<8>(rows, groups, x, sixteen, y + o, ldy);
     }
-    for (; set == Instructions::avx2 && o + 8 <= out; o += 8)
+    for (; set != Instructions::portable && o + 8 <= out; o += 8)
       columns_avx2<4, Block>(rows, groups, x, interleave<8>(groups, w + o * ldw, ldw, 0), y + o, ldy);
   }
 #endif
   return o;
 }
 
-/// The product of rows that fit into a cache beside the weights.
+/// The product of at most 64 rows.
 template <WeightBlock Block>
 void product_of_rows(Index rows, Index out, Index groups, const float* x, Index ldx, const Block* w,
                      Index ldw, float* y, Index ldy, [[maybe_unused]] Instructions set) {
@@ -112,7 +113,7 @@ void product_of_rows(Index rows, Index out, Index groups, const float* x, Index 
 /// the starts of rows, in elements. y overlaps neither. Unless weights have 16 bits, each group of x is rounded to
 /// multiples of its largest magnitude / 127; magnitudes below 1.2e-35 in all of a group count as zero. NaN or infinity
 /// in a row of x makes that row of y NaN; infinity may also give infinity beside weights of 16 bits. Reads w once for
-/// each 64 rows. `set` is one that the processor has.
+/// each 64 rows, or 16 with weights of 16 bits. `set` is one that the processor has.
 template <WeightBlock Block>
 void block_product(Index rows, Index out, Index groups, const float* x, Index ldx, const Block* w, Index ldw,
                    float* y, Index ldy, Instructions set = best_instructions()) {

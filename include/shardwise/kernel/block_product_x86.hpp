@@ -17,7 +17,7 @@
 
 namespace shardwise::kernel::detail {
 
-/// The total of sixteen sums, in the same order.
+/// The total of sixteen sums, in the order of total_of_sums(float*).
 [[SHARDWISE_AVX2, gnu::always_inline]] inline float total_of_sums(__m256 first, __m256 second) {
   const __m256 eight = _mm256_add_ps(first, second);
   const __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1)),
@@ -25,7 +25,7 @@ namespace shardwise::kernel::detail {
   return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
 }
 
-/// A block as signed bytes, or with a zero point of 8 as unsigned bytes.
+/// A `Block8` as signed bytes; a `Block4` as unsigned bytes, 8 too large.
 [[SHARDWISE_AVX2, gnu::always_inline]] inline __m256i bytes_of(const Block8& w) {
   return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(w.values));
 }
@@ -114,7 +114,7 @@ template <WeightBlock Block>
   return total_of_sums(sums[0], sums[1]);
 }
 
-/// A group of C rows of w: numbers 4k to 4k + 3 of each, one row after the other; and the scales.
+/// A group of C rows of w: values[k] is numbers 4k to 4k + 3 of each row; and the scales.
 template <int C>
 struct alignas(64) Interleaved {
   std::int8_t values[8][C][4];
@@ -140,7 +140,7 @@ struct alignas(64) Interleaved {
     x[i + 4] = _mm256_permute2x128_si256(four[i], four[i + 4], 0x31);
   }
 }
-/// `added`: the rest of a zero point, added to all bytes.
+/// `added`, to every byte: -128 makes signed bytes unsigned, each 128 larger.
 template <int C, WeightBlock Block>
 [[SHARDWISE_AVX2]] const Interleaved<C>* interleave(Index groups, const Block* w, Index ldw, int added) {
   auto* to = scratch<Interleaved<C>, Interleaved<C>>(groups);

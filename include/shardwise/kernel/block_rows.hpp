@@ -38,11 +38,11 @@ constexpr Index units_of(Index groups) {
 template <WeightBlock Block>
 void quantise_rows(Index rows, Index groups, const float* x, Index ldx, SixteenGroups* units) {
   constexpr int zero_point = std::is_same_v<Block, Block8> ? 128 : 8;
-  const Index each = units_of<Block>(groups);
+  const Index in_row = units_of<Block>(groups);
   for (Index r = 0; r < rows; ++r) {
-    if (groups % 16 != 0) units[(r + 1) * each - 1] = {};
+    if (groups % 16 != 0) units[(r + 1) * in_row - 1] = {};
     for (Index g = 0; g < groups; ++g) {
-      SixteenGroups& unit = units[r * each + g / 16];
+      SixteenGroups& unit = units[r * in_row + g / 16];
       std::int8_t* values = unit.values[g % 16];
       unit.scales[g % 16] = quantise_group(x + r * ldx + g * 32, values);
       unit.corrections[g % 16] = -zero_point * std::accumulate(values, values + 32, 0);

@@ -35,16 +35,17 @@ inline std::string take_name(std::string_view& rest) {
   if (std::ranges::all_of(name, [](char letter) { return letter > ' ' && letter <= '~'; })) return name;
   throw std::runtime_error("expected a name of visible ASCII characters");
 }
-/// A value. Lists that are neither of texts nor of 32-bit integers are null; true is 1.
-inline Json take_value(std::string_view& rest, std::uint32_t type) {
-  Json value;
+/// A value, in which true is 1. Lists become a text, which no number is; if `lists`, those of texts and of 32-bit
+/// integers do not.
+inline Json take_value(std::string_view& rest, std::uint32_t type, bool lists) {
+  Json value = "a list";
   if (type == 8) return take_bytes(rest, take_number<std::uint64_t>(rest));
   if (type == 9) {
     const auto each = take_number<std::uint32_t>(rest);
     if (each == 9) throw std::runtime_error("a list of lists is not supported");
-    if (each == 5 || each == 8) value = Json::array();
+    if (lists && (each == 5 || each == 8)) value = Json::array();
     for (auto left = take_number<std::uint64_t>(rest); left > 0; --left) {
-      Json one = take_value(rest, each);
+      Json one = take_value(rest, each, false);
       if (value.is_array()) value.push_back(std::move(one));
     }
     return value;
@@ -58,6 +59,9 @@ inline Json take_value(std::string_view& rest, std::uint32_t type) {
                   std::uint8_t, char, char, std::uint64_t, std::int64_t, double>());
   return value;
 }
+
+/// The architectures whose tensors have the names below.
+inline constexpr std::array<std::string_view, 3> gguf_architectures{"llama", "qwen2", "qwen3"};
 
 /// Hugging Face's name: that of "blk.0.attn_q.weight" is "model.layers.0.self_attn.q_proj.weight". Others stay.
 inline std::string name_of_gguf_tensor(std::string_view given) {
@@ -77,13 +81,13 @@ inline std::string name_of_gguf_tensor(std::string_view given) {
   return name;
 }
 
-/// Reads the header of a file of these bytes, and checks all that it says. Tensors have Hugging Face's names. `values`
-/// becomes an object, whose architecture is the header's metadata.
-SafetensorsHeader read_gguf_header(std::string_view file, Json& values);
+/// Reads the header of a file of these bytes, and checks all that it says. Tensors have Hugging Face's names. The metadata
+/// is the architecture; `values`, if given, becomes an object with all of them.
+SafetensorsHeader read_gguf_header(std::string_view file, Json* values = nullptr);
 
 #ifdef SHARDWISE_BODIES
 
-SHARDWISE_INLINE SafetensorsHeader read_gguf_header(std::string_view file, Json& values) {
+SHARDWISE_INLINE SafetensorsHeader read_gguf_header(std::string_view file, Json* all_values) {
   constexpr std::array<std::string_view, 31> types{
       "F32",   "F16",    "Q4_0", "Q4_1", "Q4_2", "Q4_3",    "Q5_0",   "Q5_1",    "Q8_0",  "Q8_1",   "Q2_K",
       "Q3_K",  "Q4_K",   "Q5_K", "Q6_K", "Q8_K", "IQ2_XXS", "IQ2_XS", "IQ3_XXS", "IQ1_S", "IQ4_NL", "IQ3_S",
@@ -94,16 +98,19 @@ SHARDWISE_INLINE SafetensorsHeader read_gguf_header(std::string_view file, Json&
   if (const auto version = take_number<std::uint32_t>(rest); version != 2 && version != 3)
     fail<std::runtime_error>({"version ", version, " of GGUF, expected 2 or 3, little-endian"});
   auto tensors = take_number<std::uint64_t>(rest), left = take_number<std::uint64_t>(rest);
-  for (values = Json::object(); left > 0; --left) {
+  Json values = Json::object();
+  for (; left > 0; --left) {
     const std::string key = take_name(rest);
     naming("value \"" + excerpt(key) + "\"", [&] {
-      if (!values.emplace(key, take_value(rest, take_number<std::uint32_t>(rest))).second)
+      if (!values.emplace(key, take_value(rest, take_number<std::uint32_t>(rest), all_values != nullptr))
+               .second)
         throw std::runtime_error("it is there twice");
     });
   }
   const JsonPart all(values);
   all.must_be("general.alignment", 32);
-  all.must_be("split.count", 0);  // else other files have other tensors
+  if (const JsonPart files = all["split.count"]; !files.null())
+    files.integer(0, 1);  // else other files have other tensors
   SafetensorsHeader header;
   header.metadata.emplace("architecture", all.get<std::string>("general.architecture", ""));
   Index end = 0;  // of the data so far
@@ -143,6 +150,7 @@ SHARDWISE_INLINE SafetensorsHeader read_gguf_header(std::string_view file, Json&
       header.tensors.back().offset + header.tensors.back().bytes > std::ssize(file))
     fail<std::runtime_error>(
         {"tensor \"", header.tensors.back().name, "\" ends behind the file: is it truncated?"});
+  if (all_values != nullptr) *all_values = std::move(values);
   return header;
 }
 

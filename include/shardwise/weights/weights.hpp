@@ -43,8 +43,7 @@ class SafetensorsFile {
   /// Opens the file and reads its header. A `std::runtime_error` names the file and what is wrong with it.
   explicit SafetensorsFile(std::filesystem::path path)
       : path_(std::move(path)), memory_(path_), header_(detail::naming(path_.string(), [&] {
-          Json values;
-          return detail::is_gguf(path_) ? detail::read_gguf_header(memory_.bytes(), values)
+          return detail::is_gguf(path_) ? detail::read_gguf_header(memory_.bytes())
                                         : detail::read_safetensors_header(memory_.bytes());
         })) {}
 
@@ -196,8 +195,16 @@ inline void read_numbers(StoredType from, const char* source, Index first, Store
 inline void read_elements(StoredType from, const char* source, Index first, DataType type, char* target,
                           Index count) {
   const Index bytes = size_of(type);
-  if (numbers_in(from) > 1 && bytes == size_of(from))  // blocks of one kind
-    return static_cast<void>(std::copy_n(source + first * bytes, count * bytes, target));
+  if (numbers_in(from) > 1 && bytes == size_of(from)) {  // blocks of one kind
+    std::copy_n(source + first * bytes, count * bytes, target);
+    for (Index i = 0; i < count; ++i) {
+      Eigen::half scale;
+      std::memcpy(&scale, target + i * bytes, sizeof scale);
+      if (!is_finite(static_cast<float>(scale)))
+        fail<std::runtime_error>({"the scale of block ", first + i, " is ", static_cast<float>(scale)});
+    }
+    return;
+  }
   if (numbers_in(type) == 1) return read_numbers(from, source, first, stored_as(type), target, count);
   constexpr Index most = 256;  // blocks at a time, whose numbers stay in the cache
   const Index numbers = numbers_in(type);

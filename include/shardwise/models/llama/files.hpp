@@ -112,7 +112,7 @@ inline bool is_surplus(const LlamaConfig& config, std::string_view name) {
       name.starts_with("model.layers." + std::to_string(config.layers) + "."))
     return true;
   return (config.tied && name == head_name) || name.ends_with(".rotary_emb.inv_freq") ||
-         name == "rope_freqs.weight";
+         (config.interleaved && name == "rope_freqs.weight");
 }
 
 /// Throws `std::runtime_error` if the rows of wq and wk have another order, a tied model's head differs from the table,
@@ -225,7 +225,11 @@ namespace detail {
 SHARDWISE_INLINE void check_weights(const Path& path, const LlamaConfig& config, int rank, int ranks) {
   if (!is_gguf(path) && !config.interleaved && !config.tied && !config.experts) return;
   const Weights weights(path);
-  const bool interleaved = is_gguf(path) && weights.files()[0].metadata().at("architecture") == "llama";
+  const std::string architecture = is_gguf(path) ? weights.files()[0].metadata().at("architecture") : "";
+  if (is_gguf(path) && std::ranges::count(gguf_architectures, architecture) == 0)
+    fail<std::runtime_error>({path.string(), ": general.architecture: it is \"", architecture,
+                              "\", expected llama, qwen2 or qwen3"});
+  const bool interleaved = architecture == "llama";
   if (config.interleaved != interleaved)
     fail<std::runtime_error>(
         {path.string(), ": LlamaConfig::interleaved must be ", interleaved ? "true" : "false"});

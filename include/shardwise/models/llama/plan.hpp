@@ -94,19 +94,19 @@ template <StyleAxes Axes, CommunicationOption... As>
 using KeyValueParallel = typename detail::KeyValueStyle<Axes, As...>::type;
 
 /// A plan with these styles for norms, for layers whose result is split (`Colwise`), for the table of tokens, whose
-/// result is summed over ranks (`Rowwise`), and for the layers before a residual connection (`Last`).
-template <class KeyValue, class Norm, class Colwise, class Rowwise, class Last = Rowwise>
-using LlamaPlan = Plan<Use<"tokens", Rowwise>,                  //
-                       Use<"layers.*.attention_norm", Norm>,    //
-                       Use<"layers.*.attention.wq", Colwise>,   //
-                       Use<"layers.*.attention.wk", KeyValue>,  //
-                       Use<"layers.*.attention.wv", KeyValue>,  //
-                       Use<"layers.*.attention.wo", Last>,      //
-                       Use<"layers.*.mlp_norm", Norm>,          //
-                       Use<"layers.*.mlp.gate", Colwise>,       //
-                       Use<"layers.*.mlp.up", Colwise>,         //
-                       Use<"layers.*.mlp.down", Last>,          //
-                       Use<"norm", Norm>,                       //
+/// result is summed over ranks (`Rowwise`), and for the layers before a residual connection.
+template <class KeyValue, class Norm, class Colwise, class Rowwise, class BeforeResidual = Rowwise>
+using LlamaPlan = Plan<Use<"tokens", Rowwise>,                        //
+                       Use<"layers.*.attention_norm", Norm>,          //
+                       Use<"layers.*.attention.wq", Colwise>,         //
+                       Use<"layers.*.attention.wk", KeyValue>,        //
+                       Use<"layers.*.attention.wv", KeyValue>,        //
+                       Use<"layers.*.attention.wo", BeforeResidual>,  //
+                       Use<"layers.*.mlp_norm", Norm>,                //
+                       Use<"layers.*.mlp.gate", Colwise>,             //
+                       Use<"layers.*.mlp.up", Colwise>,               //
+                       Use<"layers.*.mlp.down", BeforeResidual>,      //
+                       Use<"norm", Norm>,                             //
                        Use<"head", Colwise>>;
 
 /// Tensor parallelism over `Axes`; a `communicate_as` must be the same in `KeyValue`.
@@ -121,24 +121,25 @@ using LlamaSequenceParallel =
               RowwiseParallel<Axes, output<Shard<1>>, As...>>;
 
 /// The same as `LlamaTensorParallel`, but each rank computes some features of every layer's result from all of its
-/// input. No product is a sum over ranks, so results do not depend on their number.
+/// input. No product is a sum over ranks. So with `LlamaQuantized`, the bits of the logits do not depend on the number of
+/// ranks, except for experts and latents. In `float` they do, because a product's order of sums depends on its size.
 template <StyleAxes Axes = tp, class KeyValue = KeyValueParallel<Axes>, CommunicationOption... As>
 using LlamaColwiseParallel =
     LlamaPlan<KeyValue, NoParallel, ColwiseParallel<Axes, As...>, RowwiseParallel<Axes, As...>,
               ColwiseParallel<Axes, output<Replicate>, As...>>;
 
-/// A plan such as the two above, with an adapter for each of the seven linear layers of a layer; everything else is
+/// A plan such as those above, with an adapter for each of the seven linear layers of a layer; everything else is
 /// frozen.
 template <class PlanType, int Rank, int Alpha = Rank>
 using LlamaAdapted = typename detail::AdaptedPlan<PlanType, Rank, Alpha>::type;
 
-/// A plan such as the two above, in which the table of tokens, the linear layers and the head are stored in blocks
+/// A plan such as those above, in which the table of tokens, the linear layers and the head are stored in blocks
 /// whose numbers have 16, 8 or 4 bits, `Block16`, `Block8` or `Block4`, and frozen: for generating text (see
 /// nn/quantized.hpp). Names with `*` in the plan must not match norms beside them.
 template <class PlanType, class Block>
 using LlamaQuantized = typename detail::ExtendedPlan<PlanType, Quantized<Block>, detail::is_multiplied>::type;
 
-/// A plan such as the first two above, for a model whose layers have experts (see nn/mixture_of_experts.hpp). They are
+/// A plan such as those above, for a model whose layers have experts (see nn/mixture_of_experts.hpp). They are
 /// split over `Axes`, which may include data axes: a rank there has other samples, and other experts. Per
 /// layer and pass, an all-gather and a reduce-scatter along data axes; or all-to-alls, with the option `by_counts`.
 template <class PlanType, StyleAxes Axes = ep, ExpertOption... As>
