@@ -5,6 +5,7 @@
 /// Products with quantised weights, and with weights in float, against reading the same memory once. The weights of
 /// all matrices together are far larger than any cache, as in decoding.
 
+#include <array>
 #include <cstdio>
 #include <cstring>
 
@@ -19,6 +20,9 @@ using sw::Index;
 namespace {
 
 using kernel::Instructions;
+
+/// Of x in one product: a few when decoding, many for a prompt.
+constexpr std::array<Index, 5> row_counts{1, 2, 4, 8, 64};
 
 struct Options {
   Index features = 2048, megabytes = 640;
@@ -52,7 +56,7 @@ void compare(const char* what, const Options& options, const std::vector<Weight>
              Multiply multiply) {
   const double bytes = static_cast<double>(weights.size() * sizeof(Weight));
   const Index matrices = static_cast<Index>(weights.size()) / matrix_size;
-  for (const Index rows : {1, 2, 4, 8}) {
+  for (const Index rows : row_counts) {
     const auto all = [&] {
       for (Index m = 0; m < matrices; ++m) multiply(weights.data() + m * matrix_size, rows);
     };
@@ -111,10 +115,10 @@ int main(int argc, char** argv) {
     }
 
     const Index n = options.features;
-    std::vector<float> matrix(static_cast<std::size_t>(n * n)), x(static_cast<std::size_t>(8 * n)),
-        y(x.size());
+    std::vector<float> matrix(static_cast<std::size_t>(n * n)),
+        x(static_cast<std::size_t>(row_counts.back() * n)), y(x.size());
     kernel::fill_uniform(n * n, 1, 0, -1, 1, matrix.data());
-    kernel::fill_uniform(8 * n, 2, 0, -1, 1, x.data());
+    kernel::fill_uniform(row_counts.back() * n, 2, 0, -1, 1, x.data());
     if (sw::world().rank() == 0) {
       std::printf("block_product: matrices [%td, %td], %td MB of weights, %d ranks; medians of %d\n", n, n,
                   options.megabytes, sw::world().size(), options.repetitions);
