@@ -353,9 +353,9 @@ TEST_CASE("--decode: what a token reads and sends, by hand") {
     const std::int64_t bytes = bits == 32 ? 4 * half : half / 32 * (bits == 8 ? 34 : 18);
     CHECK(split.at("weight_bytes") == bytes + 4 * norms);
     CHECK(split.at("cache_bytes") == alone.at("cache_bytes"));
-    // All-reduces after the table, each attention and each MLP; all logits are gathered.
-    CHECK(split.at("calls") == 6);
-    CHECK(split.at("bytes") == (5 * 64 + 64) * 4);
+    // An all-reduce after the table; the inputs and the results of wo and down are gathered, and the logits.
+    CHECK(split.at("calls") == 1 + 2 * 4 + 1);
+    CHECK(split.at("bytes") == (64 + 2 * (64 + 64 + 128 + 64) + 64) * 4);
   }
   // A token reads two of four experts, which may be both of a rank.
   const std::string experts = model + "--experts 4 --experts-per-token 2 ";
