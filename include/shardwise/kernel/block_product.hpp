@@ -13,8 +13,8 @@
 /// integers, which is exact; for group g, sum g % 16 becomes fma(scale of w · scale of x, integer, that sum). At the
 /// end, sums l and l + 8 are added for l < 8, then l and l + 4 for l < 4, and so on.
 ///
-/// Up to three rows of x read w as it is, several groups at a time. For more, blocks of 8 and 4 bits of several rows of w
-/// are first interleaved, so that a vector has the sums of as many outputs.
+/// Up to three rows of x read w as it is, several groups at a time. For more, blocks of 8 and 4 bits of several rows
+/// of w are first interleaved, so that a vector has the sums of as many outputs.
 
 #include <shardwise/base/bodies.hpp>
 #include <shardwise/kernel/block_product_x86.hpp>

@@ -11,8 +11,8 @@
 
 namespace shardwise::kernel::detail {
 
-/// Sixteen successive groups of a row of x. Beyond the end, all is zero. Instructions multiply unsigned by signed bytes;
-/// so weights have a zero point added, and the corrections undo that.
+/// Sixteen successive groups of a row of x. Beyond the end, all is zero. Instructions multiply unsigned by signed
+/// bytes; so weights have a zero point added, and the corrections undo that.
 struct alignas(64) SixteenGroups {
   std::int8_t values[16][numbers_per_block];  ///< x / scale, rounded, at most 127 in magnitude
   std::int32_t corrections[16];               ///< -zero point · the sum of the values

@@ -81,8 +81,8 @@ inline std::string name_of_gguf_tensor(std::string_view given) {
   return name;
 }
 
-/// Reads the header of a file of these bytes, and checks all that it says. Tensors have Hugging Face's names. The metadata
-/// is the architecture; `values`, if given, becomes an object with all of them.
+/// Reads the header of a file of these bytes, and checks all that it says. Tensors have Hugging Face's names. The
+/// header's metadata is the architecture; `values`, if given, becomes an object with all values of the file.
 SafetensorsHeader read_gguf_header(std::string_view file, Json* values = nullptr);
 
 #ifdef SHARDWISE_BODIES

@@ -9,8 +9,8 @@
 ///     for the head.
 ///   - `LlamaSequenceParallel`: 2 all-gathers and 2 reduce-scatters per layer in each pass; for the embedding 1
 ///     reduce-scatter forward and 1 all-gather backward; for the head the reverse.
-///   - `LlamaColwiseParallel`: per layer 4 all-gathers forward, 2 reduce-scatters and 2 all-reduces backward; the rest as
-///     for `LlamaTensorParallel`.
+///   - `LlamaColwiseParallel`: per layer 4 all-gathers forward, 2 reduce-scatters and 2 all-reduces backward; the rest
+///     as for `LlamaTensorParallel`.
 ///
 /// A plan need not name "layers.*.experts"; a model with experts, whose plan does not, throws when it is constructed.
 ///
@@ -121,8 +121,8 @@ using LlamaSequenceParallel =
               RowwiseParallel<Axes, output<Shard<1>>, As...>>;
 
 /// The same as `LlamaTensorParallel`, but each rank computes some features of every layer's result from all of its
-/// input. No product is a sum over ranks. So with `LlamaQuantized`, the bits of the logits do not depend on the number of
-/// ranks, except for experts and latents. In `float` they do, because a product's order of sums depends on its size.
+/// input. No product is a sum over ranks. So with `LlamaQuantized`, the bits of the logits do not depend on the number
+/// of ranks, except for experts and latents. In `float` they do, because a product's order of sums depends on its size.
 template <StyleAxes Axes = tp, class KeyValue = KeyValueParallel<Axes>, CommunicationOption... As>
 using LlamaColwiseParallel =
     LlamaPlan<KeyValue, NoParallel, ColwiseParallel<Axes, As...>, RowwiseParallel<Axes, As...>,
