@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: 2026 The Shardwise developers
 # SPDX-License-Identifier: Apache-2.0
 
-# shardwise::compiled is shardwise::shardwise, with the bodies of all functions that are no templates compiled once (see
-# shardwise/base/bodies.hpp). It is built in the project that links it, and with its flags: what is installed are headers.
+# shardwise::shardwise is shardwise::header_only, with function bodies compiled once (see shardwise/base/bodies.hpp). It is
+# built in the project that links it, and with its flags: only headers are installed. shardwise::compiled is its earlier name.
 # For it and for what links it, g++ collects its garbage from half a gigabyte on, not from a quarter on: a tenth less time or
 # more, for so much more memory.
 set(shardwise_late_garbage "$<$<COMPILE_LANG_AND_ID:CXX,GNU>:--param=ggc-min-heapsize=262144>")
@@ -29,8 +29,12 @@ if(NOT TARGET shardwise_compiled)
 #define SHARDWISE_COMPILE_MEMBER(...) template __VA_ARGS__;
 @files@" @ONLY)
   add_library(shardwise_compiled STATIC EXCLUDE_FROM_ALL ${shardwise_units})
+  add_library(shardwise::shardwise ALIAS shardwise_compiled)
   add_library(shardwise::compiled ALIAS shardwise_compiled)
-  target_link_libraries(shardwise_compiled PUBLIC shardwise::shardwise)
+  target_link_libraries(shardwise_compiled PUBLIC shardwise::header_only)
+  # Shared libraries may link it too. Its functions are still inlined in each other.
+  set_target_properties(shardwise_compiled PROPERTIES POSITION_INDEPENDENT_CODE ON)
+  target_compile_options(shardwise_compiled PRIVATE "$<$<CXX_COMPILER_ID:GNU,Clang>:-fno-semantic-interposition>")
   target_compile_definitions(shardwise_compiled INTERFACE SHARDWISE_COMPILED)
   target_compile_options(shardwise_compiled PUBLIC "${shardwise_late_garbage}")
 endif()

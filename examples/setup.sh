@@ -48,7 +48,8 @@ shardwise_has_cmake() {
   [[ -n $version ]] && ((${version% *} > 3 || (${version% *} == 3 && ${version#* } >= 22)))
 }
 
-# Prints, a line each, "PACKAGE what it is" for what is missing. Arguments: tests (doctest and the second compiler too).
+# Prints, a line each, "PACKAGE what it is" for what is missing. Arguments: tests (doctest and the second compiler too), or
+# full (for all tests).
 shardwise_missing() {
   local with_tests=${1:-}
   command -v "${CXX:-g++}" >/dev/null || echo "g++ a C++20 compiler (g++ 12, clang 14 or newer)"
@@ -76,6 +77,10 @@ shardwise_missing() {
     if command -v apt-get >/dev/null; then
       command -v clang++ >/dev/null || echo "clang the second compiler of the tests"
       command -v ip >/dev/null || echo "iproute2 hosts on one machine, for tests as root"
+    fi
+  fi
+  if [[ $with_tests == full ]]; then
+    if command -v apt-get >/dev/null; then
       command -v reuse >/dev/null || echo "reuse a check of copyright and licenses"
       command -v chromium >/dev/null || echo "chromium a browser for the tests of pages"
       command -v doxygen >/dev/null || echo "doxygen the names on the site"
@@ -155,6 +160,6 @@ shardwise_build() {
 
 if [[ ${BASH_SOURCE[0]} == "$0" ]]; then
   set -euo pipefail
-  shardwise_setup tests
+  shardwise_setup full
   echo "Everything that Shardwise needs is here."
 fi

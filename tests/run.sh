@@ -2,16 +2,26 @@
 # SPDX-FileCopyrightText: 2026 The Shardwise developers
 # SPDX-License-Identifier: Apache-2.0
 
-# Builds and runs all tests, from a bare machine: installs what is missing (see examples/setup.sh), configures and builds
-# into build/, runs ctest. Arguments go to ctest, and only what the tests that they choose need is built:
+# Builds and runs tests, from a bare machine: installs what is missing (see examples/setup.sh), configures, builds, runs
+# ctest. By default each behaviour is tested once, in build-tests/, by clang++ if it is there. With --full, which comes first,
+# all combinations are, in build/, by the default compiler: see tests/CMakeLists.txt. Other arguments go to ctest, and only what
+# the tests that they choose need is built:
 #
-#   ./tests/run.sh -R mpi.redistribute.2
-#   ./tests/run.sh -L compile_fail
+#   ./tests/run.sh -R mpi.redistribute.3
+#   ./tests/run.sh --full -L compile_fail
 
 set -euo pipefail
 source "$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd -P)/../examples/setup.sh"
 
-shardwise_setup tests
+if [[ ${1:-} == --full ]]; then
+  shift
+  shardwise_setup full
+else
+  shardwise_setup tests
+  shardwise_build="$shardwise_root/build-tests"
+  SHARDWISE_CMAKE_OPTIONS="-DSHARDWISE_ALL_TESTS=OFF ${SHARDWISE_CMAKE_OPTIONS:-}"
+  if [[ -z ${CXX:-} ]] && command -v clang++ >/dev/null; then export CXX=clang++; fi
+fi
 tests=(ctest --test-dir "$shardwise_build")
 if (($# == 0)); then
   shardwise_build all

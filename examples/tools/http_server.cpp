@@ -6,8 +6,10 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <ctime>
 #include <filesystem>
+#include <mutex>
 #include <random>
 #include <thread>
 

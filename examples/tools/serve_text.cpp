@@ -4,6 +4,7 @@
 #include "serve_text.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>

@@ -3,8 +3,8 @@
 
 cmake_minimum_required(VERSION 3.22)
 
-# Builds and runs somebody else's program in one of the ways that users have: WAY is find_package, compiled (the same,
-# linking shardwise::compiled), add_subdirectory, pkg_config (mpicxx, and what is installed), plain (mpicxx and -I, no CMake) or
+# Builds and runs somebody else's program in one of the ways that users have: WAY is find_package, add_subdirectory (both with
+# shardwise::header_only; readme_installed links shardwise::shardwise, whose compilation takes longest), pkg_config (mpicxx, and what is installed), plain (mpicxx and -I, no CMake) or
 # single_header (the README's program and one generated header, with MPI and without).
 # readme_installed and readme_fetched run the commands and the CMake code of the README. Others are only configured:
 # eigen_versions, with others than that of this machine; without_root, as a user who may write nowhere else configures and
@@ -23,10 +23,6 @@ endfunction()
 
 set(source "${CMAKE_CURRENT_LIST_DIR}")
 set(program "${WORK}/build/consumer")
-set(target shardwise)
-if(WAY STREQUAL "compiled")
-  set(target compiled)
-endif()
 set(ENV{CMAKE_CXX_COMPILER_LAUNCHER} "${LAUNCHER}")
 set(configure "${CMAKE_COMMAND}" -S "${source}" -B "${WORK}/build" -G "${GENERATOR}" "-DCMAKE_CXX_COMPILER=${COMPILER}")
 file(REMOVE_RECURSE "${WORK}")
@@ -91,8 +87,8 @@ if(WAY STREQUAL "versions")
   foreach(version ${major}.${minor} ${SHARDWISE_VERSION})
     must(${configure} "-DSHARDWISE_VERSION=${version}")
   endforeach()
-  must(${configure} -DCMAKE_DISABLE_FIND_PACKAGE_range-v3=ON "-DSHARDWISE_COMPONENTS=layout;mesh;shardwise;compiled" "-DSHARDWISE_VERSION=${SHARDWISE_VERSION}")
-  must_refuse("has no component layouts. It has layout, mesh, shardwise, compiled and tokenizer"
+  must(${configure} -DCMAKE_DISABLE_FIND_PACKAGE_range-v3=ON "-DSHARDWISE_COMPONENTS=layout;mesh;header_only;shardwise;compiled" "-DSHARDWISE_VERSION=${SHARDWISE_VERSION}")
+  must_refuse("has no component layouts. It has layout, mesh, header_only, shardwise, compiled and tokenizer"
               ${configure} -DSHARDWISE_COMPONENTS=layouts "-DSHARDWISE_VERSION=${SHARDWISE_VERSION}")
   return()
 endif()
@@ -212,6 +208,7 @@ if(WAY MATCHES "^readme_")
     file(RENAME "${WORK}/mine/consumer.cpp" "${WORK}/mine/main.cpp")
     block_of_readme(cmake "FetchContent")
     string(REPLACE "${find}" "${block}" project "${project}")
+    string(REPLACE "shardwise::shardwise" "shardwise::header_only" project "${project}")  # readme_installed builds the other
     set(wanted "consumer: 1 of 1")
   endif()
   file(WRITE "${WORK}/mine/CMakeLists.txt" "${project}")
@@ -223,10 +220,9 @@ if(WAY MATCHES "^readme_")
   return()
 endif()
 
-if(WAY MATCHES "^(find_package|compiled)$")
+if(WAY STREQUAL "find_package")
   must("${CMAKE_COMMAND}" --install "${SHARDWISE_BUILD}" --prefix "${WORK}/prefix" --component library)
-  must(${configure} "-DCMAKE_PREFIX_PATH=${WORK}/prefix" "-DSHARDWISE_VERSION=${SHARDWISE_VERSION}"
-       "-DSHARDWISE_TARGET=${target}")
+  must(${configure} "-DCMAKE_PREFIX_PATH=${WORK}/prefix" "-DSHARDWISE_VERSION=${SHARDWISE_VERSION}")
   must("${CMAKE_COMMAND}" --build "${WORK}/build")
 elseif(WAY STREQUAL "add_subdirectory")
   must(${configure} "-DSHARDWISE_SOURCE=${SHARDWISE_SOURCE}")

@@ -145,6 +145,9 @@ constexpr Tape& one_tape(std::initializer_list<Tape*> tapes) {
   return *one;
 }
 
+/// Throws because operands live on two meshes of one type.
+[[noreturn, gnu::cold]] void fail_on_two_meshes(std::span<const Index> first);
+
 }  // namespace detail
 
 /// The tape of the operands. All that have one must have the same; other arguments are ignored.
@@ -158,8 +161,7 @@ template <TensorType First, TensorType... Rest>
 constexpr const auto& common_mesh(const First& first, const Rest&... rest) {
   const auto& mesh = detail::with_block(first).mesh();
   if (!((detail::with_block(rest).mesh() == mesh) && ...)) {
-    detail::fail({"the operands, of which the first is ", first.shape(),
-                  ", live on two different meshes of one type: copies of one are the same mesh"});
+    detail::fail_on_two_meshes({first.shape().data(), First::rank});
   }
   return mesh;
 }
@@ -211,5 +213,16 @@ constexpr auto alongside(const X& x, const Other& other) {
     return Var<tensor_of<X>, false>(other.tape(), tensor_of<X>(value_of(x)));
   }
 }
+
+#ifdef SHARDWISE_BODIES
+namespace detail {
+
+[[noreturn, gnu::cold, gnu::noinline]] SHARDWISE_INLINE void fail_on_two_meshes(std::span<const Index> first) {
+  fail({"the operands, of which the first is ", first,
+        ", live on two different meshes of one type: copies of one are the same mesh"});
+}
+
+}  // namespace detail
+#endif
 
 }  // namespace shardwise

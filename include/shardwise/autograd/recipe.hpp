@@ -34,11 +34,8 @@ class Recipe : public Pooled<Recipe>, public Counted {
 
 namespace detail {
 
-[[noreturn, gnu::cold, gnu::noinline]] inline void value_has_changed() {
-  throw std::logic_error(
-      "Tape::backward: a parameter was changed after the forward pass that used it: the gradient would be "
-      "that of neither value; call backward before the optimizer's step");
-}
+/// Throws because a parameter was changed between the forward and the backward pass.
+[[noreturn, gnu::cold]] void value_has_changed();
 
 }  // namespace detail
 
@@ -62,5 +59,17 @@ class Kept {
   Shared<Recipe> recipe_;
   unsigned changes_ = 0;
 };
+
+#ifdef SHARDWISE_BODIES
+namespace detail {
+
+[[noreturn, gnu::cold, gnu::noinline]] SHARDWISE_INLINE void value_has_changed() {
+  throw std::logic_error(
+      "Tape::backward: a parameter was changed after the forward pass that used it: the gradient would be "
+      "that of neither value; call backward before the optimizer's step");
+}
+
+}  // namespace detail
+#endif
 
 }  // namespace shardwise

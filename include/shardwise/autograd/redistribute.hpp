@@ -10,6 +10,7 @@
 #include <shardwise/layout/diagnosis.hpp>
 
 #include <shardwise/autograd/abstract.hpp>
+#include <shardwise/base/bodies.hpp>
 #include <shardwise/tensor/redistribute.hpp>
 
 namespace shardwise {
@@ -101,6 +102,20 @@ class RedistributeNode final : public TapeNode {
   ResultSlot slot_;
 };
 
+void record_redistribution_once(Tape& tape, const AnyTensor& like, const Layout& to, const Communication& as,
+                                const ElementSum& elements, const Shared<GradientSlot>& from,
+                                const Shared<GradientSlot>& slot);
+/// Records a `RedistributeNode`; the arguments are those of its constructor.
+constexpr void record_redistribution(Tape& tape, const AnyTensor& like, const Layout& to,
+                                     const Communication& as, const ElementSum& elements,
+                                     const Shared<GradientSlot>& from, const Shared<GradientSlot>& slot) {
+  if (__builtin_is_constant_evaluated()) {
+    tape.record<RedistributeNode>(like, to, as, elements, from, slot);
+  } else {
+    record_redistribution_once(tape, like, to, as, elements, from, slot);
+  }
+}
+
 template <class X, bool Tracked, class... Arguments>
 struct Redistributed<Var<X, Tracked>, Arguments...>
     : Differentiable<Var<X, Tracked>, redistributed<X, Arguments...>> {};
@@ -151,9 +166,9 @@ constexpr auto redistribute_to(X x, const detail::Communication& as = {}) {
         std::move(y),
         [&](Tape& tape, const Y& result, const auto& slot) {
           using From = tensor_of<X>;
-          tape.record<detail::RedistributeNode>(
-              detail::AnyTensor(result).with(cotangent_of<Y>::layout, Buffer()), cotangent_of<From>::layout,
-              as, detail::element_sum<typename Y::Element>, slot_of(x), slot);
+          detail::record_redistribution(
+              tape, detail::AnyTensor(result).with(cotangent_of<Y>::layout, Buffer()),
+              cotangent_of<From>::layout, as, detail::element_sum<typename Y::Element>, slot_of(x), slot);
           if constexpr (OperandTraits<X>::tracked && same_data(From::layout, Y::layout)) {
             return x.recipe();
           }
@@ -201,5 +216,18 @@ constexpr auto redistribute_like(X x, const Y&) {
 }
 template <Redistributable X, Operand Y, IllFormed Why = detail::redistributed_like<X, Y>>
 Why redistribute_like(const X&, const Y&);  // see Why
+
+#ifdef SHARDWISE_BODIES
+namespace detail {
+
+SHARDWISE_INLINE void record_redistribution_once(Tape& tape, const AnyTensor& like, const Layout& to,
+                                                 const Communication& as, const ElementSum& elements,
+                                                 const Shared<GradientSlot>& from,
+                                                 const Shared<GradientSlot>& slot) {
+  tape.record<RedistributeNode>(like, to, as, elements, from, slot);
+}
+
+}  // namespace detail
+#endif
 
 }  // namespace shardwise

@@ -38,8 +38,7 @@ class GradientSlot : public Counted {
   constexpr bool writable() const { return sum_.unique() && !gathers_wide_ && !has_rows(); }
   /// The gradient, which must exist, for the caller to change in place. It is copied first if it has another reader.
   [[gnu::noinline]] constexpr const Buffer& own(Recorder* recorder) {
-    if (has_rows()) add_up_rows();
-    if (wide_) round();
+    if (has_rows() || wide_) add_up();
     if (!sum_.unique()) {
       const Buffer copy = allocate_buffer(sum_, recorder, sum_->bytes, use_);
       if (sum_->data) std::memcpy(copy->data, sum_->data, static_cast<std::size_t>(sum_->bytes));
@@ -66,19 +65,13 @@ class GradientSlot : public Counted {
   std::uint64_t arrived = unknown;
 
   /// Moves the gradient out of the slot; an empty buffer if there is none.
-  [[gnu::noinline]] constexpr Buffer take() {
-    if (has_rows()) add_up_rows();
-    if (wide_) round();
+  constexpr Buffer take() {
+    if (has_rows() || wide_) add_up();
     return std::move(sum_);
   }
   /// The gradient for reading; `has_rows` does not change.
-  [[gnu::noinline]] constexpr const Buffer& sum() {
-    if (has_rows() && !sum_) {
-      GradientSlot all(use_);
-      for (const detail::TokenRows& some : rows_) all.add_up(some);
-      sum_ = all.take();
-    }
-    if (wide_) round();
+  constexpr const Buffer& sum() {
+    if (has_rows() || wide_) __builtin_is_constant_evaluated() ? show_here() : show_once();
     return sum_;
   }
   /// The node of the result takes the gradient when the backward pass reaches it. Adding to the slot later is an error.
@@ -143,11 +136,27 @@ class GradientSlot : public Counted {
   }
   /// Throws `std::logic_error` if a backward pass has already used the gradient.
   constexpr void add(Buffer more, const detail::ElementSum& elements, Recorder* recorder) {
-    std::is_constant_evaluated() ? add_here(std::move(more), elements, recorder)
+    __builtin_is_constant_evaluated() ? add_here(std::move(more), elements, recorder)
                                  : add_once(std::move(more), elements, recorder);
   }
 
  private:
+  /// Leaves the gradient as one block in its own element type.
+  constexpr void add_up() { __builtin_is_constant_evaluated() ? add_up_here() : add_up_once(); }
+  constexpr void add_up_here() {
+    if (has_rows()) add_up_rows();
+    if (wide_) round();
+  }
+  void add_up_once();
+  constexpr void show_here() {
+    if (has_rows() && !sum_) {
+      GradientSlot all(use_);
+      for (const detail::TokenRows& some : rows_) all.add_up(some);
+      sum_ = all.take();
+    }
+    if (wide_) round();
+  }
+  void show_once();
   void add_once(Buffer more, const detail::ElementSum& elements, Recorder* recorder);
   constexpr void add_here(Buffer more, const detail::ElementSum& elements, Recorder* recorder) {
     if (passed_) {
@@ -213,6 +222,8 @@ class GradientSlot : public Counted {
 
 namespace detail {
 
+SHARDWISE_COMPILE(end_pooled<GradientSlot>)
+
 /// The slot of a node's result. When the node is destroyed, the slot is closed.
 class ResultSlot : public Shared<GradientSlot> {
  public:
@@ -236,6 +247,8 @@ constexpr cotangent_of<X> gradient_of(const typename X::MeshOf& mesh, const Shap
 
 #ifdef SHARDWISE_BODIES
 
+SHARDWISE_INLINE void GradientSlot::add_up_once() { add_up_here(); }
+SHARDWISE_INLINE void GradientSlot::show_once() { show_here(); }
 SHARDWISE_INLINE void GradientSlot::add_once(Buffer more, const detail::ElementSum& elements,
                                              Recorder* recorder) {
   add_here(std::move(more), elements, recorder);

@@ -18,6 +18,7 @@
 #include <shardwise/layout/diagnosis.hpp>
 
 #include <shardwise/autograd/differentiable.hpp>
+#include <shardwise/base/bodies.hpp>
 
 namespace shardwise {
 
@@ -215,6 +216,10 @@ class Tape {
     backward_from(*slot, std::move(dy), part);
   }
   constexpr void pull_back(BackwardPart part) {
+    __builtin_is_constant_evaluated() ? pull_back_here(part) : pull_back_once(part);
+  }
+  void pull_back_once(BackwardPart part);
+  constexpr void pull_back_here(BackwardPart part) {
     TapeNode** end = &left_;
     while (last_) {
       if (last_->pull_back(part)) {
@@ -248,5 +253,11 @@ class Tape {
   bool repeats_ = false;
   int repeated_ = 0;
 };
+
+#ifdef SHARDWISE_BODIES
+
+SHARDWISE_INLINE void Tape::pull_back_once(BackwardPart part) { pull_back_here(part); }
+
+#endif
 
 }  // namespace shardwise

@@ -7,9 +7,9 @@
 /// `Watchdog`'s or `run`'s.
 
 #include <atomic>
-#include <mutex>
 
 #include <shardwise/base/bodies.hpp>
+#include <shardwise/base/mutex.hpp>
 #include <shardwise/base/text.hpp>
 
 namespace shardwise::detail {
@@ -30,7 +30,7 @@ struct ActivityBoard {
   /// The oldest active one; else the one that was active last.
   Entry look(double now);
 
-  std::mutex mutex;
+  Mutex mutex;
   Activity* oldest = nullptr;
   Entry last;
   Index changes = 0, seen_changes = 0, seen_number = 0;
@@ -87,14 +87,14 @@ struct FileWork : Activity {
 
 SHARDWISE_INLINE void Activity::begin(const char* what, Index bytes, std::string_view object, bool call) {
   what_ = what, bytes_ = bytes, object_ = object;
-  const std::lock_guard lock(board_->mutex);
+  const Locked lock(board_->mutex);
   if (call && !board_->oldest) ++board_->last.calls;
   number_ = ++board_->changes;
   *place_of(nullptr) = this;
 }
 
 SHARDWISE_INLINE void Activity::end() {
-  const std::lock_guard lock(board_->mutex);
+  const Locked lock(board_->mutex);
   *place_of(this) = next_;
   ++board_->changes;
   if (board_->oldest) return;
@@ -104,7 +104,7 @@ SHARDWISE_INLINE void Activity::end() {
 }
 
 SHARDWISE_INLINE ActivityBoard::Entry ActivityBoard::look(double now) {
-  const std::lock_guard lock(mutex);
+  const Locked lock(mutex);
   Entry entry = last;
   if (oldest) oldest->write_to(entry);
   if (std::exchange(seen_number, entry.number) != entry.number) last.since = now;

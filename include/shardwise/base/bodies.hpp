@@ -20,7 +20,7 @@
 #define SHARDWISE_COMPILE_MEMBER(...) extern template __VA_ARGS__;
 #else
 #define SHARDWISE_BODIES
-#define SHARDWISE_INLINE inline
+#define SHARDWISE_INLINE __attribute__((noinline)) inline
 #define SHARDWISE_COMPILE_MEMBER(...)
 #endif
 #define SHARDWISE_COMPILE(...) SHARDWISE_COMPILE_MEMBER(decltype(__VA_ARGS__) __VA_ARGS__)

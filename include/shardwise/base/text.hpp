@@ -7,7 +7,6 @@
 /// line, so a check stays small where it is inlined.
 
 #include <array>
-#include <charconv>
 #include <initializer_list>
 #include <span>
 #include <stdexcept>
@@ -38,19 +37,7 @@ class TextPart {
   template <int Rank>
   TextPart(const Shape<Rank>& extents) : TextPart(std::span<const Index>(extents.values, Rank)) {}
 
-  void append_to(std::string& all) const {
-    if (kind_ == Kind::words) all += words_;
-    if (kind_ == Kind::integer) all += std::to_string(integer_);
-    if (kind_ == Kind::natural) all += std::to_string(natural_);
-    if (kind_ == Kind::real) {
-      std::array<char, 32> digits{};  // of the shortest text that reads back as the same number
-      all.append(digits.data(), std::to_chars(digits.begin(), digits.end(), real_).ptr);
-    }
-    if (kind_ != Kind::extents) return;
-    const char* before = "[";
-    for (Index extent : extents_) all += std::exchange(before, " x ") + std::to_string(extent);
-    all += extents_.empty() ? "[]" : "]";
-  }
+  void append_to(std::string& all) const;
 
  private:
   enum class Kind { words, integer, natural, real, extents } kind_ = Kind::words;
@@ -64,18 +51,10 @@ class TextPart {
 [[gnu::cold]] std::string text(std::initializer_list<TextPart> parts);
 
 /// `number` with `digits` digits after the decimal point, in every locale.
-inline std::string fixed_text(double number, int digits) {
-  char text[352];  // the largest double has 309 digits before the point
-  return {text, std::to_chars(text, std::end(text), number, std::chars_format::fixed, digits).ptr};
-}
+std::string fixed_text(double number, int digits);
 
 /// The beginning of a long text: whole UTF-8 characters, at most `longest` bytes.
-inline std::string excerpt(std::string text, std::size_t longest = 200) {
-  if (text.size() <= longest) return text;
-  std::size_t end = longest;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;
-  return text.replace(end, text.npos, " …");
-}
+std::string excerpt(std::string text, std::size_t longest = 200);
 
 /// Returns the text up to the next `end`, and removes both from `text`.
 constexpr std::string_view take_part(std::string_view& text, char end) {
@@ -99,7 +78,38 @@ template <class Error = std::invalid_argument>
   throw Error(text(parts));
 }
 
+}  // namespace shardwise::detail
+
 #ifdef SHARDWISE_BODIES
+#include <charconv>
+
+namespace shardwise::detail {
+
+SHARDWISE_INLINE void TextPart::append_to(std::string& all) const {
+  if (kind_ == Kind::words) all += words_;
+  if (kind_ == Kind::integer) all += std::to_string(integer_);
+  if (kind_ == Kind::natural) all += std::to_string(natural_);
+  if (kind_ == Kind::real) {
+    std::array<char, 32> digits{};  // of the shortest text that reads back as the same number
+    all.append(digits.data(), std::to_chars(digits.begin(), digits.end(), real_).ptr);
+  }
+  if (kind_ != Kind::extents) return;
+  const char* before = "[";
+  for (Index extent : extents_) all += std::exchange(before, " x ") + std::to_string(extent);
+  all += extents_.empty() ? "[]" : "]";
+}
+
+SHARDWISE_INLINE std::string fixed_text(double number, int digits) {
+  char text[352];  // the largest double has 309 digits before the point
+  return {text, std::to_chars(text, std::end(text), number, std::chars_format::fixed, digits).ptr};
+}
+
+SHARDWISE_INLINE std::string excerpt(std::string text, std::size_t longest) {
+  if (text.size() <= longest) return text;
+  std::size_t end = longest;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;
+  return text.replace(end, text.npos, " …");
+}
 
 SHARDWISE_INLINE std::string text(std::initializer_list<TextPart> parts) {
   std::string all;
@@ -127,6 +137,5 @@ SHARDWISE_INLINE std::string position(std::span<const Index> size, Index offset,
   return "[" + at + "]";
 }
 
-#endif
-
 }  // namespace shardwise::detail
+#endif

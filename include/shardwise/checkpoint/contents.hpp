@@ -6,6 +6,8 @@
 /// What a checkpoint is made of: named tensors on a mesh or on parts of it, and named numbers. The same list is saved
 /// and loaded (see save.hpp).
 
+#include <set>
+
 #include <shardwise/checkpoint/manifest.hpp>
 #include <shardwise/weights/ranks.hpp>
 #include <shardwise/weights/tensors_of_all.hpp>

@@ -7,6 +7,7 @@
 /// indices, row-major, in one of the files; every group of rows of a piece has a checksum (XXH64). Groups of rows begin
 /// at multiples of `group_rows` of the whole tensor, whatever piece they are in.
 
+#include <charconv>
 #include <set>
 
 #include <shardwise/layout/block.hpp>

@@ -17,7 +17,6 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -52,11 +51,8 @@ class WaitNotice {
   ~WaitNotice();
 
  private:
-  void watch();
-
-  double seconds_ = 60;
-  std::timed_mutex ends_;  // locked until the notice ends
-  pthread_t thread_{};
+  struct Watch;
+  Watch* watch_ = nullptr;
 };
 
 /// Reports the message, unless another rank already reports one, and ends the whole job.
@@ -66,18 +62,9 @@ int end_job(std::string_view message, int code);
 /// of which would do all the work. (A Slurm batch script outside a step may run one process.)
 void check_alone();
 
-inline std::terminate_handler next_terminate = nullptr;
-/// Handles exceptions that cannot be caught, such as those from a destructor or a thread: if memory is exhausted,
-/// the job ends as in `run`.
-inline void on_terminate() {
-  try {
-    if (std::current_exception()) throw;
-  } catch (const std::bad_alloc& error) {
-    std::_Exit(end_job(out_of_memory_text(error.what()), 1));
-  } catch (...) {  // left to the next handler
-  }
-  next_terminate();
-}
+/// Until the program ends, handles exceptions that cannot be caught, such as those from a destructor or a thread: if
+/// memory is exhausted, the job ends as in `run`.
+void handle_terminate();
 
 /// The exit code to return when this rank's work has ended with `code`.
 int ended(int code);
@@ -98,12 +85,7 @@ class Environment {
   Environment(const Environment&) = delete;
   Environment& operator=(const Environment&) = delete;
 
-  ~Environment() {
-    if (!owner_ || detail::mpi_finalized()) return;
-    if (std::uncaught_exceptions() > exceptions_)
-      detail::end_job("an exception left the scope of shardwise::Environment", 1);
-    MPI_Finalize();
-  }
+  ~Environment();
 
   /// The level that MPI grants, at least the required one.
   ThreadLevel thread_level() const noexcept { return provided_; }
@@ -125,8 +107,7 @@ class Environment {
 /// SHARDWISE_WAIT_NOTICE sets the number of seconds (0: no reports).
 template <class F>
 int run(int argc, char** argv, F f) {
-  if (std::get_terminate() != detail::on_terminate)
-    detail::next_terminate = std::set_terminate(detail::on_terminate);
+  detail::handle_terminate();
   try {
     Environment environment(argc, argv);
     try {
@@ -155,6 +136,10 @@ int run(int argc, char** argv, F f) {
 }  // namespace shardwise
 
 #ifdef SHARDWISE_BODIES
+#include <chrono>
+#include <memory>
+#include <mutex>
+
 namespace shardwise {
 namespace detail {
 
@@ -186,33 +171,60 @@ SHARDWISE_INLINE std::string_view out_of_memory_text(const char* asked) {
   return text.data();
 }
 
+inline std::terminate_handler next_terminate = nullptr;
+inline void on_terminate() {
+  try {
+    if (std::current_exception()) throw;
+  } catch (const std::bad_alloc& error) {
+    std::_Exit(end_job(out_of_memory_text(error.what()), 1));
+  } catch (...) {  // left to the next handler
+  }
+  next_terminate();
+}
+SHARDWISE_INLINE void handle_terminate() {
+  if (std::get_terminate() != on_terminate) next_terminate = std::set_terminate(on_terminate);
+}
+
+struct WaitNotice::Watch {
+  void run();
+
+  double seconds;
+  std::timed_mutex ends;  // locked until the notice ends
+  pthread_t thread{};
+};
+
 SHARDWISE_INLINE WaitNotice::WaitNotice(ThreadLevel level) {
+  double seconds = 60;
   if (const char* given = std::getenv("SHARDWISE_WAIT_NOTICE")) {
     char* end = nullptr;
-    seconds_ = std::strtod(given, &end);
-    if (end == given || *end != 0 || !(seconds_ >= 0))
+    seconds = std::strtod(given, &end);
+    if (end == given || *end != 0 || !(seconds >= 0))
       fail({"SHARDWISE_WAIT_NOTICE is '", given, "'; expected seconds, 0 or more"});
   }
   const int rank = rank_in(MPI_COMM_WORLD), size = ranks_in(MPI_COMM_WORLD);
-  if (seconds_ == 0 || size == 1 || rank >= 8 || level < ThreadLevel::multiple) return;
-  ends_.lock();
-  thread_ = start_thread<&WaitNotice::watch>(*this, "run");
+  if (seconds == 0 || size == 1 || rank >= 8 || level < ThreadLevel::multiple) return;
+  auto watch = std::make_unique<Watch>();
+  watch->seconds = seconds;
+  watch->ends.lock();
+  watch->thread = start_thread<&Watch::run>(*watch, "run");
+  watch_ = watch.release();
   ++activity_watchers;
 }
 
 SHARDWISE_INLINE WaitNotice::~WaitNotice() {
-  if (thread_ == pthread_t{}) return;
+  if (!watch_) return;
   --activity_watchers;
-  ends_.unlock();
-  pthread_join(thread_, nullptr);
+  watch_->ends.unlock();
+  pthread_join(watch_->thread, nullptr);
+  delete watch_;
 }
 
-SHARDWISE_INLINE void WaitNotice::watch() {
-  double next = seconds_;
-  while (!ends_.try_lock_for(std::chrono::duration<double>(std::min(1.0, seconds_ / 4)))) {
+SHARDWISE_INLINE void WaitNotice::Watch::run() {
+  double next = seconds;
+  while (!ends.try_lock_for(std::chrono::duration<double>(std::min(1.0, seconds / 4)))) {
     const auto wait = waits_board.look(MPI_Wtime());
     const double waited = MPI_Wtime() - wait.since;
-    if (waited < seconds_) next = seconds_;
+    if (waited < seconds) next = seconds;
     if (!wait.active || waited < next || activity_watchers.load() > 1) continue;
     next = 2 * waited;
     report(
@@ -296,6 +308,13 @@ SHARDWISE_INLINE int ended(int code) {
 }
 
 }  // namespace detail
+
+SHARDWISE_INLINE Environment::~Environment() {
+  if (!owner_ || detail::mpi_finalized()) return;
+  if (std::uncaught_exceptions() > exceptions_)
+    detail::end_job("an exception left the scope of shardwise::Environment", 1);
+  MPI_Finalize();
+}
 
 SHARDWISE_INLINE void Environment::open(int& argc, char**& argv, ThreadLevel required) {
   if (detail::mpi_finalized())

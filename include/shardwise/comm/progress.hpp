@@ -57,7 +57,7 @@ class Progress {
 
   void begin(RequestState& operation) {
     if (!started_) start();
-    const std::lock_guard lock(mutex_);
+    const Locked lock(mutex_);
     RequestState** end = &first_;
     while (*end) end = &(*end)->next_;
     *end = &operation;
@@ -66,13 +66,13 @@ class Progress {
   }
   /// Advances all, for callers that wait for something else.
   void advance() {
-    const std::lock_guard lock(mutex_);
+    const Locked lock(mutex_);
     advance_all();
   }
   /// Advances all; returns whether this one is complete.
   bool test(const RequestState& operation) {
     if (operation.done()) return true;
-    const std::lock_guard lock(mutex_);
+    const Locked lock(mutex_);
     advance_all();
     return operation.done();
   }
@@ -134,7 +134,7 @@ class Progress {
     for (;;) {
       under_way_.wait(0);
       sleep_for(nap);
-      const std::lock_guard lock(mutex_);
+      const Locked lock(mutex_);
       if (under_way_.load() == ended) return;
       advance_all();
       int some = 1;
@@ -142,7 +142,7 @@ class Progress {
     }
   }
 
-  std::mutex mutex_;  // guards the list and the operations in it
+  Mutex mutex_;  // guards the list and the operations in it
   RequestState* first_ = nullptr;
   std::atomic<int> under_way_{0};
   bool started_ = false, running_ = false;

@@ -71,6 +71,12 @@ std::ostream& print(std::ostream& out, const X& x, bool has_value) {
   }
 }
 
+/// The stored tensor of a parameter, even if it has no value yet.
+template <class P>
+typename P::Stored stored_in(const P& parameter) {
+  return parameter.cell()->stored.template as<typename P::Stored>(parameter.mesh());
+}
+
 }  // namespace detail
 
 inline std::ostream& operator<<(std::ostream& out, const Layout& layout) {
@@ -88,7 +94,7 @@ std::ostream& operator<<(std::ostream& out, const Mesh<Axes...>& mesh) {
 template <TensorOperand X>
 std::ostream& operator<<(std::ostream& out, const X& x) {
   if constexpr (is_parameter<X>) {
-    return detail::print(out, x.cell()->typed, x.cell()->set);
+    return detail::print(out, detail::stored_in(x), x.cell()->set);
   } else {
     return detail::print(out, value_of(x), true);
   }
@@ -99,7 +105,7 @@ template <class M>
 requires std::derived_from<M, Module<M>> std::ostream& operator<<(std::ostream& out, const M& model) {
   auto& parameters = const_cast<M&>(model);  // `visit` may also change parameters
   for_each_named_parameter(parameters, [&](std::string_view name, auto& parameter) {
-    const auto& stored = parameter.cell()->typed;
+    const auto stored = detail::stored_in(parameter);
     out << name << ": " << detail::tensor_text<std::remove_cvref_t<decltype(stored)>>(stored.shape()) << "\n";
   });
   return out << parameter_count(parameters) << " numbers in all";

@@ -12,7 +12,6 @@
 ///     cross_entropy_backward(rows, classes, first, logits, terms, targets, expected, factor, dlogits);
 
 #include <numeric>
-#include <variant>
 
 #include <shardwise/base/bodies.hpp>
 #include <shardwise/kernel/softmax.hpp>
@@ -38,6 +37,8 @@ struct TargetDistribution {
   }
 };
 
+struct NoTotal {};
+
 /// The contribution of a block of a row's classes to the row's cross entropy.
 template <class C, bool Smoothed = false>
 struct RowTerms {
@@ -46,7 +47,7 @@ struct RowTerms {
   C sum;      ///< Σ e^(logits - maximum)
   C target;   ///< the target's logit, or 0 if this block lacks that class
   /// Σ weight · logit, if smoothed.
-  [[no_unique_address]] std::conditional_t<Smoothed, C, std::monostate> total{};
+  [[no_unique_address]] std::conditional_t<Smoothed, C, NoTotal> total{};
 
   /// Combines two blocks of each row. Symmetric to the last bit, even if the compiler fuses multiplication and
   /// addition: the block with the larger maximum is never multiplied.

@@ -15,10 +15,10 @@
 #include <array>
 #include <bit>
 #include <cstdio>
-#include <mutex>
 
 #include <shardwise/base/bodies.hpp>
 #include <shardwise/base/index.hpp>
+#include <shardwise/base/mutex.hpp>
 #include <shardwise/memory/large_blocks.hpp>
 
 namespace shardwise {
@@ -105,20 +105,20 @@ class MemoryPool {
 
   /// Bytes taken from the system so far, in use or kept. Parts that were never written may not be backed by pages yet.
   Index system_bytes() const {
-    std::lock_guard lock(mutex_);
+    const detail::Locked lock(mutex_);
     return static_cast<Index>(small_.system_bytes() + large_.system_bytes());
   }
 
   /// The most bytes in use at a time so far, as they were asked for.
   Index peak_bytes() const {
-    std::lock_guard lock(mutex_);
+    const detail::Locked lock(mutex_);
     return static_cast<Index>(peak_);
   }
 
   /// Returns unused memory to the system: whole pages of large blocks. With huge pages, the system may give up to 2
   /// MiB back to the process, uncounted, as soon as one byte of them is written.
   void trim() {
-    std::lock_guard lock(mutex_);
+    const detail::Locked lock(mutex_);
     small_.trim();
     large_.trim();
   }
@@ -126,23 +126,25 @@ class MemoryPool {
  private:
   static std::size_t positive(Index bytes) { return static_cast<std::size_t>(std::max<Index>(bytes, 1)); }
 
-  mutable std::mutex mutex_;
+  mutable detail::Mutex mutex_;
   SmallBlocks small_;
   LargeBlocks large_;
   std::size_t used_ = 0, peak_ = 0;
 };
 
 /// The pool of this process. It is never destroyed, so that tensors may outlive `main`.
-inline MemoryPool& memory_pool() {
+MemoryPool& memory_pool();
+
+#ifdef SHARDWISE_BODIES
+
+SHARDWISE_INLINE MemoryPool& memory_pool() {
   static MemoryPool& pool = *new MemoryPool;
   return pool;
 }
 
-#ifdef SHARDWISE_BODIES
-
 SHARDWISE_INLINE void* MemoryPool::allocate(Index bytes) {
   const std::size_t size = positive(bytes);
-  std::lock_guard lock(mutex_);
+  const detail::Locked lock(mutex_);
   try {
     void* block = size <= SmallBlocks::largest ? small_.allocate(size) : large_.allocate(size);
     used_ += size;
@@ -155,7 +157,7 @@ SHARDWISE_INLINE void* MemoryPool::allocate(Index bytes) {
 
 SHARDWISE_INLINE void MemoryPool::deallocate(void* block, Index bytes) noexcept {
   const std::size_t size = positive(bytes);
-  std::lock_guard lock(mutex_);
+  const detail::Locked lock(mutex_);
   used_ -= size;
   if (size <= SmallBlocks::largest) {
     small_.deallocate(block, size);

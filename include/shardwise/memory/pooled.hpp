@@ -28,11 +28,11 @@ struct PoolAllocator {
 
   /// From the pool; in a constant expression, from the compiler.
   constexpr T* allocate(std::size_t count) {
-    if (std::is_constant_evaluated()) return std::allocator<T>().allocate(count);
+    if (__builtin_is_constant_evaluated()) return std::allocator<T>().allocate(count);
     return static_cast<T*>(memory_pool().allocate(static_cast<Index>(count * sizeof(T))));
   }
   constexpr void deallocate(T* place, std::size_t count) {
-    if (std::is_constant_evaluated()) return std::allocator<T>().deallocate(place, count);
+    if (__builtin_is_constant_evaluated()) return std::allocator<T>().deallocate(place, count);
     memory_pool().deallocate(place, static_cast<Index>(count * sizeof(T)));
   }
   friend constexpr bool operator==(const PoolAllocator&, const PoolAllocator&) { return true; }

@@ -27,6 +27,9 @@ namespace detail {
 /// rank if the ranks request different sizes, or if the product is not the number of ranks.
 MeshSizes fitted(const Communicator& ranks, std::span<const char* const> names, std::span<const int> wanted);
 
+/// Throws because a mesh has no ranks.
+[[noreturn, gnu::cold]] void no_ranks();
+
 /// A dry mesh that is a whole job.
 [[gnu::noinline]] constexpr MeshHandle dry_job(Recorder& counts, std::span<const char* const> names,
                                                std::span<const int> sizes, std::span<const int> coordinates,
@@ -67,8 +70,8 @@ class Mesh {
   /// axes stay within hosts as far as they fit. Collective over them. Throws `std::invalid_argument` on every rank if
   /// the product of the sizes is not their number, or if ranks request different axes or sizes.
   Mesh(const Communicator& ranks, const SizesOf& sizes)
-      : state_(MeshHandle::make(ranks, MeshPlace::job(axes, detail::fitted(ranks, AxesOf::names, sizes)),
-                                &AxesOf::text, MeshHandle())) {}
+      : state_(detail::real_mesh(ranks, MeshPlace::job(axes, detail::fitted(ranks, AxesOf::names, sizes)),
+                                 &AxesOf::text)) {}
 
   template <std::size_t N, IllFormed Why = WrittenOtherwise<Hint::pass_one_size_per_axis>>
     requires(N != axes)
@@ -152,9 +155,7 @@ class Mesh {
   /// For `MeshView` and `Recording`. Throws `std::logic_error` for a mesh without ranks, such as a
   /// default-constructed one.
   constexpr const MeshHandle& handle() const {
-    if (!state_)
-      detail::fail<std::logic_error>(
-          {"a mesh that was made without ranks, as by Mesh(), or is that of an empty tensor"});
+    if (!state_) detail::no_ranks();
     return state_;
   }
 
@@ -174,6 +175,14 @@ class Mesh {
   MeshHandle state_;
 };
 
+namespace detail {
+
+void begin_recording(MeshState& mesh, EventLog* log);
+void restart_recording(MeshState& mesh);
+void end_recording(MeshState& mesh);
+
+}  // namespace detail
+
 /// Records the operations on a real mesh for as long as it lives.
 ///
 /// ```
@@ -186,22 +195,14 @@ class Recording {
  public:
   /// `log`: also logs events in order, if not null.
   explicit Recording(MeshType mesh, EventLog* log = nullptr) : mesh_(std::move(mesh)) {
-    if (state().recording) throw std::logic_error("Recording: this mesh is being recorded already");
-    if (!state().recorder) state().recorder = detail::take_recorder();
-    state().recorder->reset();
-    state().recorder->set_hosts(state().hosts_along_axes());
-    state().recorder->set_log(log);
-    state().recording = true;
+    detail::begin_recording(state(), log);
   }
-  ~Recording() {
-    state().recorder->set_log(nullptr);
-    state().recording = false;
-  }
+  ~Recording() { detail::end_recording(state()); }
   Recording(const Recording&) = delete;
   Recording& operator=(const Recording&) = delete;
 
   /// Resets the counts, but keeps the memory that is in use: to record one step of many.
-  void restart() { state().recorder->restart(); }
+  void restart() { detail::restart_recording(state()); }
 
   /// The communication, flops and memory since the beginning or the last `restart`.
   typename MeshType::PlanOf plan() const { return {state().recorder->record(), mesh_.sizes()}; }
@@ -241,6 +242,24 @@ SHARDWISE_INLINE MeshSizes fitted(const Communicator& ranks, std::span<const cha
   }
   if (open >= 0) sizes[open] = ranks.size() / static_cast<int>(product);
   return sizes;
+}
+
+[[noreturn, gnu::cold, gnu::noinline]] SHARDWISE_INLINE void no_ranks() {
+  fail<std::logic_error>({"a mesh that was made without ranks, as by Mesh(), or is that of an empty tensor"});
+}
+
+SHARDWISE_INLINE void begin_recording(MeshState& mesh, EventLog* log) {
+  if (mesh.recording) throw std::logic_error("Recording: this mesh is being recorded already");
+  if (!mesh.recorder) mesh.recorder = take_recorder();
+  mesh.recorder->reset();
+  mesh.recorder->set_hosts(mesh.hosts_along_axes());
+  mesh.recorder->set_log(log);
+  mesh.recording = true;
+}
+SHARDWISE_INLINE void restart_recording(MeshState& mesh) { mesh.recorder->restart(); }
+SHARDWISE_INLINE void end_recording(MeshState& mesh) {
+  mesh.recorder->set_log(nullptr);
+  mesh.recording = false;
 }
 
 }  // namespace shardwise::detail

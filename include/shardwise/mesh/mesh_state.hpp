@@ -74,7 +74,7 @@ struct MeshState : Counted {
     return whole.ranks_per_host > 0 ? rank / whole.ranks_per_host : 0;
   }
   constexpr Array<HostsAlong, 1 << max_axes> hosts_along_axes() const {
-    return std::is_constant_evaluated() ? hosts_here() : hosts_once();
+    return __builtin_is_constant_evaluated() ? hosts_here() : hosts_once();
   }
   /// Its own recorder if it is being recorded, else its job's.
   constexpr Recorder* active_recorder() const {
@@ -102,6 +102,12 @@ struct MeshState : Counted {
   /// The communicator of these ranks, which include this one: that of some axes if it has exactly these ranks.
   Communicator among(const std::vector<int>& ranks) const;
 };
+
+SHARDWISE_COMPILE(end_pooled<RealRanks>)
+SHARDWISE_COMPILE(end_pooled<MeshState>)
+
+/// A real mesh: see the first constructor of `MeshState`.
+Shared<MeshState> real_mesh(const Communicator& ranks, const MeshPlace& in_job, RealRanks::NameOf names);
 
 }  // namespace detail
 
@@ -195,6 +201,11 @@ SHARDWISE_INLINE MeshState::MeshState(const Communicator& ranks, const MeshPlace
       job(of),
       real(Shared<RealRanks>::make(ranks, names)) {
   for (int axis = 0; axis < place.ranks.axes; ++axis) communicator(1u << axis);
+}
+
+SHARDWISE_INLINE Shared<MeshState> real_mesh(const Communicator& ranks, const MeshPlace& in_job,
+                                             RealRanks::NameOf names) {
+  return Shared<MeshState>::make(ranks, in_job, names, Shared<MeshState>());
 }
 
 SHARDWISE_INLINE const Communicator& MeshState::communicator(AxisSet set) const {

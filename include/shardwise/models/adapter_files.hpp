@@ -14,6 +14,8 @@
 /// save_llama(model, "merged/");    // a model without adapters that computes the same
 /// ```
 
+#include <set>
+
 #include <shardwise/base/bodies.hpp>
 #include <shardwise/nn/adapter.hpp>
 #include <shardwise/weights/load_weights.hpp>

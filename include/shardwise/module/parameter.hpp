@@ -22,20 +22,8 @@ using finished_gradient_of = relaid<X, packed(finished_layout(X::layout, unpacke
 
 namespace detail {
 
-/// The content of a parameter, with the type in which it is stored.
-template <TensorType Stored>
-struct TypedParameterCell final : ParameterState {
-  constexpr TypedParameterCell(Stored value, const ParameterLayouts& layouts_of_it, const Init& first)
-      : ParameterState(AnyTensor(value), layouts_of_it, element_functions<typename Stored::Element>, first),
-        typed(std::move(value)) {}
-
-  Stored typed;
-};
-
-[[noreturn, gnu::cold, gnu::noinline]] inline void no_cell() {
-  throw std::logic_error(
-      "a parameter is used that was moved from, with its model: use the model that it was moved to");
-}
+/// Throws because a parameter was moved from.
+[[noreturn, gnu::cold]] void no_cell();
 
 }  // namespace detail
 
@@ -57,21 +45,19 @@ class Parameter {
                 "ZeRO level 1 or 2 needs a dimension that no axis to its right shards");
   using Stored = relaid<X, packed(layouts.stored)>;
   using Finished = finished_gradient_of<X, How>;
-  using Cell = detail::TypedParameterCell<Stored>;
   /// Whether it is stored in a different layout than it is used in.
   static constexpr bool is_gathered = layouts.gathered;
   static constexpr bool frozen = sharding.frozen;
 
   /// Global extents `shape`. The value is not set: `initialize` or load the model before use.
   [[gnu::cold]] constexpr Parameter(const MeshOf& mesh, const Shape<X::rank>& shape, Init init)
-      : cell_(Shared<Cell>::make(Stored(mesh, shape, frozen ? MemoryUse::frozen : MemoryUse::parameter),
-                                 layouts, init)) {}
+      : Parameter(Stored(mesh, shape, frozen ? MemoryUse::frozen : MemoryUse::parameter), init) {}
   Parameter(Parameter&&) noexcept = default;
   Parameter& operator=(Parameter&&) noexcept = default;
   Parameter(const Parameter&) = delete;             // take a reference, or share it: tied()
   Parameter& operator=(const Parameter&) = delete;  // share it: tied(), or copy its value: copy_parameters
   /// The same parameter, to be shared with another module.
-  constexpr Parameter tied() const { return Parameter(Shared<Cell>(cell())); }
+  constexpr Parameter tied() const { return Parameter(stored_, cell()); }
   /// Rejects a wrong number of extents.
   template <int N>
     requires(N != X::rank)
@@ -91,10 +77,10 @@ class Parameter {
   /// The value stored between steps. Throws `std::logic_error` if it was never set.
   constexpr const Stored& stored() const {
     cell()->check_set();
-    return cell()->typed;
+    return stored_;
   }
-  constexpr const Shape<X::rank>& shape() const { return cell()->typed.shape(); }
-  constexpr const MeshOf& mesh() const { return cell()->typed.mesh(); }
+  constexpr const Shape<X::rank>& shape() const { return (cell(), stored_.shape()); }
+  constexpr const MeshOf& mesh() const { return (cell(), stored_.mesh()); }
 
   /// The gradient that `backward` has accumulated since the last reduction: pending where the parameter is
   /// `Reduced`. Empty if there is none.
@@ -114,7 +100,7 @@ class Parameter {
   Why finished_gradient() const requires(frozen);  // see Why
   /// For code that handles parameters of any type. Throws `std::logic_error`, like all members, if the parameter
   /// was moved from.
-  constexpr const Shared<Cell>& cell() const {
+  constexpr const Shared<detail::ParameterState>& cell() const {
     if (!cell_) detail::no_cell();
     return cell_;
   }
@@ -142,18 +128,24 @@ class Parameter {
   /// This rank's stored block, to be changed in place by an optimizer or a loader.
   constexpr View<typename X::Element, X::rank> writable() {
     cell()->writable();
-    return cell()->typed.writable();
+    return stored_.writable();
   }
 
   /// For operations whose pullback needs the value: the backward pass gathers it again.
   constexpr Shared<Recipe> recipe() const requires(is_gathered) {
-    return Shared<detail::GatheredAgain>::make(cell());
+    return detail::gathered_again(cell());
   }
 
  private:
-  constexpr explicit Parameter(Shared<Cell>&& cell) : cell_(std::move(cell)) {}
+  constexpr Parameter(const Stored& stored, const Init& init)
+      : Parameter(stored, detail::new_parameter_state(
+                              detail::AnyTensor(stored), layouts,
+                              detail::element_functions<typename X::Element>, init)) {}
+  constexpr Parameter(const Stored& stored, const Shared<detail::ParameterState>& cell)
+      : stored_(stored), cell_(cell) {}
 
-  Shared<Cell> cell_;
+  Stored stored_;
+  Shared<detail::ParameterState> cell_;
 };
 
 /// Whether `P` is a `Parameter`.
@@ -195,5 +187,16 @@ struct OperandTraits<AsStored<P>> {
   static constexpr const TensorOf& value(const AsStored<P>& p) { return p.parameter.stored(); }
   static constexpr const auto& slot(const AsStored<P>& p) { return p.parameter.cell()->resting; }
 };
+
+#ifdef SHARDWISE_BODIES
+namespace detail {
+
+[[noreturn, gnu::cold, gnu::noinline]] SHARDWISE_INLINE void no_cell() {
+  throw std::logic_error(
+      "a parameter is used that was moved from, with its model: use the model that it was moved to");
+}
+
+}  // namespace detail
+#endif
 
 }  // namespace shardwise

@@ -31,18 +31,17 @@ struct Init {
   static constexpr Init uniform(double bound) { return {Kind::uniform, checked("bound", bound)}; }
   /// Uniform with the bound 1/√fan_in, as PyTorch initialises its Linear layers.
   static constexpr Init fan_in(Index features) {
-    if (std::is_constant_evaluated()) return uniform(1);
+    if (__builtin_is_constant_evaluated()) return uniform(1);
     return uniform(features > 0 ? 1 / std::sqrt(static_cast<double>(features)) : 0);
   }
 
  private:
   /// Returns `value`; throws `std::invalid_argument` unless it is finite and at least 0.
   static constexpr double checked(const char* what, double value) {
-    if (!(value >= 0 && value <= std::numeric_limits<double>::max()))
-      detail::fail(
-          {"first values: their ", what, " is ", value, ", which must be 0 or more, and a finite number"});
+    if (!(value >= 0 && value <= std::numeric_limits<double>::max())) fail(what, value);
     return value;
   }
+  [[noreturn, gnu::cold]] static void fail(const char* what, double value);
 };
 
 namespace detail {
@@ -87,7 +86,7 @@ inline constexpr ElementFunctions element_functions{
 /// The content of a parameter.
 class ParameterState : public Pooled<ParameterState>, public Counted {
  public:
-  [[gnu::noinline]] constexpr ParameterState(const AnyTensor& value, const ParameterLayouts& all_layouts,
+  constexpr ParameterState(const AnyTensor& value, const ParameterLayouts& all_layouts,
                                              const ElementFunctions& element, const Init& first)
       : stored(value),
         layouts(all_layouts),
@@ -95,12 +94,12 @@ class ParameterState : public Pooled<ParameterState>, public Counted {
         init(first),
         pending(Shared<GradientSlot>::make(layouts.waits ? MemoryUse::gradient : MemoryUse::gathered)),
         resting(Shared<GradientSlot>::make(MemoryUse::gradient)) {
-    if (std::is_constant_evaluated()) return;
+    if (__builtin_is_constant_evaluated()) return;
     older_ = std::exchange(newest, this);
     if (older_) older_->newer_ = this;
   }
   constexpr ~ParameterState() {
-    if (std::is_constant_evaluated()) return;
+    if (__builtin_is_constant_evaluated()) return;
     (newer_ ? newer_->older_ : newest) = older_;
     if (older_) older_->newer_ = newer_;
   }
@@ -114,16 +113,12 @@ class ParameterState : public Pooled<ParameterState>, public Counted {
 
   /// Returns when no transfer of the value is in flight.
   constexpr void await() {
-    if (carrier) std::is_constant_evaluated() ? await_here() : await_once();
+    if (carrier) __builtin_is_constant_evaluated() ? await_here() : await_once();
   }
   /// Returns when the value is available. Throws `std::logic_error` if there is none.
   constexpr void check_set() {
     if (carrier) await();
-    if (!set && !stored.mesh.dry()) {
-      fail<std::logic_error>({"a parameter ", stored.extents(),
-                              " is used before it has a value: call initialize(model, seed) first; if you "
-                              "did, a module's visit does not name it"});
-    }
+    if (!set && !stored.mesh.dry()) fail_unset();
   }
   /// Starts gathering the value for use; it is available when `by` has finished.
   constexpr void gather(Buckets& by) {
@@ -136,12 +131,7 @@ class ParameterState : public Pooled<ParameterState>, public Counted {
   /// The gathered value. Throws `std::logic_error` outside the parameter's units, and if the value was never set.
   constexpr const Buffer& gathered_value() {
     check_set();
-    if (!gathered && users > 0) std::is_constant_evaluated() ? gather_here() : gather_once();
-    if (!gathered) {
-      fail<std::logic_error>({"a fully sharded parameter ", stored.extents(),
-                              " is used, but not gathered: run the modules that use it in a Unit (what this "
-                              "rank keeps of it is stored())"});
-    }
+    if (!gathered) __builtin_is_constant_evaluated() ? gather_here() : gather_once();
     return gathered;
   }
   /// The value stored between steps, to be changed in place.
@@ -192,11 +182,14 @@ class ParameterState : public Pooled<ParameterState>, public Counted {
   GradientSlot finished{MemoryUse::gradient};
 
  private:
+  [[noreturn, gnu::cold]] void fail_unset() const;
+  [[noreturn, gnu::cold]] void fail_not_gathered() const;
   constexpr AnyTensor numbered(AnyTensor gradient) const {
     gradient.parameter = number;
     return gradient;
   }
   constexpr void gather_here() {
+    if (users <= 0) fail_not_gathered();
     Buckets now(std::numeric_limits<Index>::max(), 0);
     gather(now);
     now.finish();
@@ -217,6 +210,15 @@ class ParameterState : public Pooled<ParameterState>, public Counted {
   ParameterState *newer_ = nullptr, *older_ = nullptr;
 };
 
+Shared<ParameterState> new_parameter_state_once(const AnyTensor& value, const ParameterLayouts& layouts,
+                                                const ElementFunctions& functions, const Init& init);
+/// The state of a new parameter; the arguments are those of the constructor.
+constexpr Shared<ParameterState> new_parameter_state(const AnyTensor& value, const ParameterLayouts& layouts,
+                                                     const ElementFunctions& functions, const Init& init) {
+  if (!__builtin_is_constant_evaluated()) return new_parameter_state_once(value, layouts, functions, init);
+  return Shared<ParameterState>::make(value, layouts, functions, init);
+}
+
 /// The value of a parameter as it is used.
 class GatheredAgain final : public Recipe {
  public:
@@ -234,13 +236,48 @@ class GatheredAgain final : public Recipe {
   unsigned changes_;
 };
 
+Shared<Recipe> gathered_again_once(const Shared<ParameterState>& cell);
+/// A recipe that gathers the value of a parameter again.
+constexpr Shared<Recipe> gathered_again(const Shared<ParameterState>& cell) {
+  if (!__builtin_is_constant_evaluated()) return gathered_again_once(cell);
+  return Shared<GatheredAgain>::make(cell);
+}
+
 #ifdef SHARDWISE_BODIES
 
+[[noreturn, gnu::cold, gnu::noinline]] SHARDWISE_INLINE void ParameterState::fail_unset() const {
+  fail<std::logic_error>({"a parameter ", stored.extents(),
+                          " is used before it has a value: call initialize(model, seed) first; if you "
+                          "did, a module's visit does not name it"});
+}
+[[noreturn, gnu::cold, gnu::noinline]] SHARDWISE_INLINE void ParameterState::fail_not_gathered() const {
+  fail<std::logic_error>({"a fully sharded parameter ", stored.extents(),
+                          " is used, but not gathered: run the modules that use it in a Unit (what this "
+                          "rank keeps of it is stored())"});
+}
+SHARDWISE_INLINE Shared<ParameterState> new_parameter_state_once(const AnyTensor& value,
+                                                                 const ParameterLayouts& layouts,
+                                                                 const ElementFunctions& functions,
+                                                                 const Init& init) {
+  return Shared<ParameterState>::make(value, layouts, functions, init);
+}
+SHARDWISE_INLINE Shared<Recipe> gathered_again_once(const Shared<ParameterState>& cell) {
+  return Shared<GatheredAgain>::make(cell);
+}
 SHARDWISE_INLINE void ParameterState::gather_once() { gather_here(); }
 SHARDWISE_INLINE void ParameterState::await_once() { await_here(); }
 
 #endif
 
 }  // namespace detail
+
+#ifdef SHARDWISE_BODIES
+
+[[noreturn, gnu::cold, gnu::noinline]] SHARDWISE_INLINE void Init::fail(const char* what, double value) {
+  detail::fail(
+      {"first values: their ", what, " is ", value, ", which must be 0 or more, and a finite number"});
+}
+
+#endif
 
 }  // namespace shardwise

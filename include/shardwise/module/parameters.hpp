@@ -7,7 +7,6 @@
 /// submodule, also in a list, a tuple, an optional or a pointer. Initialisation, optimizers, weights and
 /// checkpoints use it.
 
-#include <set>
 
 #include <shardwise/base/bodies.hpp>
 #include <shardwise/base/hash.hpp>
@@ -143,12 +142,16 @@ struct CollectParameters {
   [[gnu::always_inline]] constexpr void operator()(const ParameterPath* path, auto& parameter) const {
     add(path, *parameter.cell());
   }
-  [[gnu::noinline]] constexpr void add(const ParameterPath* path, ParameterState& cell) const {
+  constexpr void add(const ParameterPath* path, ParameterState& cell) const {
+    __builtin_is_constant_evaluated() ? add_here(path, cell) : add_once(path, cell);
+  }
+  constexpr void add_here(const ParameterPath* path, ParameterState& cell) const {
     cell.await();
     cell.named |= path != nullptr;
     if (cells) cells->push_back(&cell);
     if (named) add_named(path, cell);
   }
+  void add_once(const ParameterPath* path, ParameterState& cell) const;
   void add_named(const ParameterPath* path, ParameterState& cell) const;
 };
 
@@ -214,7 +217,7 @@ void initialize_all(std::vector<NamedParameter> parameters, std::uint64_t seed, 
 /// SHARDWISE_CHECK=1. Throws `std::invalid_argument` if two parameters have the same name.
 template <class M, class Problem = detail::visit_problem<M>>
 constexpr void initialize(M& module, std::uint64_t seed) {
-  if (!std::is_constant_evaluated())
+  if (!__builtin_is_constant_evaluated())
     detail::initialize_all(detail::named_parameters_of(module), seed, DividedModule<M>);
 }
 
@@ -257,6 +260,8 @@ constexpr Index trained_parameter_count(M& module) {
 }  // namespace shardwise
 
 #ifdef SHARDWISE_BODIES
+#include <set>
+
 namespace shardwise::detail {
 
 SHARDWISE_INLINE std::string ParameterPath::text() const {
@@ -265,6 +270,9 @@ SHARDWISE_INLINE std::string ParameterPath::text() const {
   return before.empty() ? detail::text({own}) : detail::text({before, ".", own});
 }
 
+SHARDWISE_INLINE void CollectParameters::add_once(const ParameterPath* path, ParameterState& cell) const {
+  add_here(path, cell);
+}
 SHARDWISE_INLINE void CollectParameters::add_named(const ParameterPath* path, ParameterState& cell) const {
   named->push_back({path ? path->text() : "", &cell});
 }

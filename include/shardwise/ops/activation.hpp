@@ -92,4 +92,9 @@ constexpr auto pow(const X& x, double exponent) {
 template <Operand X, IllFormed Why = result_of<PowOp, X>>
 Why pow(const X&, double);  // see Why
 
+SHARDWISE_COMPILE_OPERATION(ActivationOp<kernel::Relu>, 2, 2)
+SHARDWISE_COMPILE_OPERATION(ActivationOp<kernel::Gelu>, 2, 2)
+SHARDWISE_COMPILE_OPERATION(ActivationOp<kernel::Gelu>, 3, 3)
+SHARDWISE_COMPILE_OPERATION(ActivationOp<kernel::Silu>, 3, 3)
+
 }  // namespace shardwise

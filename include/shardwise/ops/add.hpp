@@ -44,4 +44,7 @@ struct AddOp {
 /// differs.
 SHARDWISE_FUNCTION(add, AddOp);
 
+SHARDWISE_COMPILE_OPERATION(AddOp, 2, 2, 2)
+SHARDWISE_COMPILE_OPERATION(AddOp, 3, 3, 3)
+
 }  // namespace shardwise

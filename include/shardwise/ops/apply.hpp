@@ -39,9 +39,9 @@ namespace shardwise {
 namespace detail {
 
 /// Runs `op` on blocks. `residual`: memory that its pullback will read too.
-template <class Op, class MeshType, class T, int Rank, class... X>
-[[gnu::noinline]] constexpr void run(const Op& op, const MeshType& mesh, [[maybe_unused]] Buffer& residual,
-                                     const View<T, Rank>& y, const X&... x) {
+template <class Op, class T, int Rank, class... X>
+constexpr void run_here(const Op& op, const MeshView& mesh, [[maybe_unused]] Buffer& residual,
+                        const View<T, Rank>& y, const X&... x) {
   const View<const T, Rank> result = y;
   if constexpr (requires { op.residual_bytes(result, x...); }) {
     const Index bytes = op.residual_bytes(result, x...);
@@ -54,11 +54,67 @@ template <class Op, class MeshType, class T, int Rank, class... X>
   if (!mesh.dry()) op.forward(y, residual ? residual->data : nullptr, x...);
 }
 
+/// Records the node of an operation on a tape. The node takes the gradient of `y` from the slot.
+template <class Op, class T, int Rank, class... X>
+constexpr void record_here(Tape& tape, const Op& op, const MeshHandle& mesh, const View<T, Rank>& y,
+                           const Buffer& output, Buffer&& residual, const Shared<GradientSlot>& slot,
+                           unsigned passing, X&&... x) {
+  using Node = OpNode<Op, View<T, Rank>, std::make_integer_sequence<int, sizeof...(X)>, X...>;
+  tape.record<Node>(op, mesh, y, output, std::move(residual), slot, passing, std::move(x)...);
+}
+
+/// What `apply` does with blocks at run time. It depends neither on layouts nor on the mesh, so that all of them share
+/// it; and so do all programs, for the operations and ranks of `SHARDWISE_COMPILE_OPERATION`. `Blocks` is the type of a
+/// function from the views of the operands to that of the result.
+template <class Op, class Blocks>
+struct OnBlocks;
+template <class Op, class T, int Rank, class... E, int... Ranks>
+struct OnBlocks<Op, View<T, Rank>(View<E, Ranks>...)> {
+  static void run(const Op& op, const MeshView& mesh, Buffer& residual, const View<T, Rank>& y,
+                  const View<E, Ranks>&... x);
+  static void record(Tape& tape, const Op& op, const MeshHandle& mesh, const View<const T, Rank>& y,
+                     const Buffer& output, Buffer&& residual, const Shared<GradientSlot>& slot,
+                     unsigned passing, NodeInput<std::remove_const_t<E>, Ranks>&&... x);
+};
+template <class Op, class T, int Rank, class... E, int... Ranks>
+[[gnu::noinline]] void OnBlocks<Op, View<T, Rank>(View<E, Ranks>...)>::run(const Op& op, const MeshView& mesh, Buffer& residual,
+                                                         const View<T, Rank>& y, const View<E, Ranks>&... x) {
+  run_here(op, mesh, residual, y, x...);
+}
+template <class Op, class T, int Rank, class... E, int... Ranks>
+[[gnu::noinline]] void OnBlocks<Op, View<T, Rank>(View<E, Ranks>...)>::record(
+    Tape& tape, const Op& op, const MeshHandle& mesh, const View<const T, Rank>& y, const Buffer& output,
+    Buffer&& residual, const Shared<GradientSlot>& slot, unsigned passing,
+    NodeInput<std::remove_const_t<E>, Ranks>&&... x) {
+  record_here(tape, op, mesh, y, output, std::move(residual), slot, passing, std::move(x)...);
+}
+
+template <class Op, class T, int Rank, class... E, int... Ranks>
+constexpr void run(const Op& op, const MeshView& mesh, Buffer& residual, const View<T, Rank>& y,
+                   const View<E, Ranks>&... x) {
+  if (__builtin_is_constant_evaluated()) {
+    run_here(op, mesh, residual, y, x...);
+  } else {
+    OnBlocks<Op, View<T, Rank>(View<E, Ranks>...)>::run(op, mesh, residual, y, x...);
+  }
+}
+template <class Op, class T, int Rank, class... E, int... Ranks>
+constexpr void record(Tape& tape, const Op& op, const MeshHandle& mesh, const View<const T, Rank>& y,
+                      const Buffer& output, Buffer&& residual, const Shared<GradientSlot>& slot,
+                      unsigned passing, NodeInput<E, Ranks>&&... x) {
+  if (__builtin_is_constant_evaluated()) {
+    record_here(tape, op, mesh, y, output, std::move(residual), slot, passing, std::move(x)...);
+  } else {
+    OnBlocks<Op, View<T, Rank>(View<const E, Ranks>...)>::record(
+        tape, op, mesh, y, output, std::move(residual), slot, passing, std::move(x)...);
+  }
+}
+
 /// The recipe of an operation's result.
-template <class Op, class MeshType, class T, int Rank, class... Inputs>
+template <class Op, class T, int Rank, class... Inputs>
 class OpRecipe final : public Recipe {
  public:
-  constexpr OpRecipe(const Op& op, const MeshType& mesh, const View<const T, Rank>& y, Inputs&&... x)
+  constexpr OpRecipe(const Op& op, const MeshHandle& mesh, const View<const T, Rank>& y, Inputs&&... x)
       : op_(op), mesh_(mesh), y_(y), x_(std::move(x)...) {}
 
  private:
@@ -66,17 +122,18 @@ class OpRecipe final : public Recipe {
     return std::apply(
         [&](auto&... x) {
           (x.fetch(), ...);
-          Buffer block = allocate_buffer(mesh_, y_.elements() * static_cast<Index>(sizeof(T))), residual;
+          const MeshView mesh(mesh_);
+          Buffer block = allocate_buffer(mesh, y_.elements() * static_cast<Index>(sizeof(T))), residual;
           View<T, Rank> y{nullptr, y_.size, y_.begin, y_.shape};
-          if (!mesh_.dry()) y.data = static_cast<T*>(block->data);
-          detail::run(op_, mesh_, residual, y, x.extents...);
+          if (!mesh.dry()) y.data = static_cast<T*>(block->data);
+          detail::run(op_, mesh, residual, y, x.extents...);
           return block;
         },
         x_);
   }
 
   Op op_;
-  MeshType mesh_;
+  MeshHandle mesh_;
   View<const T, Rank> y_;
   std::tuple<Inputs...> x_;
 };
@@ -90,24 +147,15 @@ template <TensorType Y, class Op, TensorType... X>
 constexpr Y evaluate(const Op& op, Buffer& residual, const X&... x) {
   const auto& mesh = common_mesh(x...);
   Y y(mesh, shape_of_result(op, x.shape()...));
-  detail::run(op, mesh, residual, y.writable(), x.view()...);
+  detail::run(op, MeshView(mesh), residual, y.writable(), x.view()...);
   return y;
 }
 
-// The following functions do not depend on layouts. They are not inlined, so that all layouts share them.
-
-/// Records the node of an operation on a tape. The node takes the gradient of `y` from the slot.
-template <class Op, class MeshType, class Y, class... Inputs>
-[[gnu::noinline]] constexpr void record(Tape& tape, const Op& op, const MeshType& mesh, const Y& y,
-                                        const Buffer& output, Buffer&& residual,
-                                        const Shared<GradientSlot>& slot, unsigned passing, Inputs&&... x) {
-  using Node = OpNode<Op, MeshType, Y, std::make_integer_sequence<int, sizeof...(Inputs)>, Inputs...>;
-  tape.record<Node>(op, mesh, y, output, std::move(residual), slot, passing, std::move(x)...);
-}
-template <class Op, class MeshType, class T, int Rank, class... Inputs>
-[[gnu::noinline]] constexpr Shared<Recipe> recipe_of(const Op& op, const MeshType& mesh,
+/// Depends neither on layouts nor on the mesh. Not inlined, so that all of them share it.
+template <class Op, class T, int Rank, class... Inputs>
+[[gnu::noinline]] constexpr Shared<Recipe> recipe_of(const Op& op, const MeshHandle& mesh,
                                                      const View<const T, Rank>& y, Inputs&&... x) {
-  return Shared<OpRecipe<Op, MeshType, T, Rank, Inputs...>>::make(op, mesh, y, std::move(x)...);
+  return Shared<OpRecipe<Op, T, Rank, Inputs...>>::make(op, mesh, y, std::move(x)...);
 }
 
 struct NamedResidualBytes {
@@ -135,6 +183,9 @@ inline constexpr bool is_complete_operation = requires(const Op& op, View<typena
   });
   requires(!HasResidualBytes<Op> || requires { op.residual_bytes(dy, x...); });
 };
+
+template <class T, int Rank, int... Ranks>
+using BlocksOf = View<T, Rank>(View<const T, Ranks>...);
 
 /// The result of `apply`, or the `LayoutError` with the reason why `apply` is refused.
 template <class Op, class... X>
@@ -172,14 +223,14 @@ constexpr auto apply(const Op& op, const X&... x) {
           constexpr unsigned passing =
               detail::passed_on<Op>() & detail::operands_where({detail::same_gradient<Y, tensor_of<X>>...});
           [&]<int... I>(std::integer_sequence<int, I...>) {
-            detail::record(tape, op, y.mesh(), y.view(), y.buffer(), std::move(residual), slot, passing,
+            detail::record(tape, op, y.mesh().handle(), y.view(), y.buffer(), std::move(residual), slot, passing,
                            detail::node_input(x, (saved >> I & 1u) != 0)...);
           }
           (std::make_integer_sequence<int, sizeof...(X)>());
           Shared<Recipe> recipe;
           if constexpr (requires { requires Op::recomputed; }) {
             recipe =
-                detail::recipe_of(op, y.mesh(), y.view(), detail::NodeInput(value_of(x).view(), kept(x))...);
+                detail::recipe_of(op, y.mesh().handle(), y.view(), detail::NodeInput(value_of(x).view(), kept(x))...);
           }
           return recipe;
         },
@@ -189,7 +240,16 @@ constexpr auto apply(const Op& op, const X&... x) {
 template <class Op, class... X, IllFormed Why = typename detail::Applied<Op, X...>::type>
 Why apply(const Op&, const X&...);  // see Why
 
-// NOLINTBEGIN(bugprone-macro-parentheses): a type
+// NOLINTBEGIN(bugprone-macro-parentheses): types
+/// Compiles an operation once, for the element types of parameters, a result of `rank` and operands of the ranks that
+/// follow: see base/bodies.hpp. Write it behind an operation, in the namespace `shardwise`, for the ranks that layers
+/// use. Each costs the target's own compilation, so there are few.
+#define SHARDWISE_COMPILE_OPERATION(Op, rank, ...)                                                        \
+  SHARDWISE_COMPILE_MEMBER(struct detail::OnBlocks<Op, detail::BlocksOf<float, rank, __VA_ARGS__>>)       \
+  SHARDWISE_COMPILE_MEMBER(struct detail::OnBlocks<Op, detail::BlocksOf<double, rank, __VA_ARGS__>>)      \
+  SHARDWISE_COMPILE_MEMBER(                                                                               \
+      struct detail::OnBlocks<Op, detail::BlocksOf<Eigen::bfloat16, rank, __VA_ARGS__>>)
+
 /// Defines `name`, a function of the operands of `Op`, and the overload for operands that it refuses.
 #define SHARDWISE_FUNCTION(name, Op)                               \
   template <Operand... X, WellFormed Result = result_of<Op, X...>> \

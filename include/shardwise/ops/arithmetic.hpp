@@ -188,4 +188,8 @@ constexpr auto add_number(const X& x, double number) {
 template <Operand X, IllFormed Why = result_of<AddNumberOp, X>>
 Why add_number(const X&, double);  // see Why
 
+SHARDWISE_COMPILE_OPERATION(SubOp, 2, 2, 2)
+SHARDWISE_COMPILE_OPERATION(MulOp, 2, 2, 2)
+SHARDWISE_COMPILE_OPERATION(MulOp, 3, 3, 3)
+
 }  // namespace shardwise

@@ -87,4 +87,9 @@ template <int Contracted = 1, class X, class W, class B,
           IllFormed Why = result_of<LinearBiasOp<Contracted>, X, W, B>>
 Why linear(const X&, const W&, const B&);  // see Why
 
+SHARDWISE_COMPILE_OPERATION(LinearOp<1>, 2, 2, 2)
+SHARDWISE_COMPILE_OPERATION(LinearOp<1>, 3, 3, 2)
+SHARDWISE_COMPILE_OPERATION(LinearBiasOp<1>, 2, 2, 2, 1)
+SHARDWISE_COMPILE_OPERATION(LinearBiasOp<1>, 3, 3, 2, 1)
+
 }  // namespace shardwise

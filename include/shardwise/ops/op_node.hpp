@@ -34,7 +34,7 @@ struct NodeInput {
   }
 };
 template <TensorOperand X>
-[[gnu::noinline]] constexpr auto node_input(const X& x, bool is_saved) {
+constexpr auto node_input(const X& x, bool is_saved) {
   using T = tensor_of<X>;
   Kept saved;
   if (is_saved) saved = kept(x);  // an `if`, because g++ 12 miscounts the handles of `?:` in constants
@@ -49,11 +49,30 @@ enum class OperandKind : std::uint8_t { all, parameter, value };
 class GradientTarget {
  public:
   /// `bytes`: the gradient's size; `dy`: the gradient of the result; `wanted`: the kind of operands.
-  [[gnu::noinline]] constexpr GradientTarget(const Shared<GradientSlot>& slot, const Buffer& dy, Index bytes,
-                                             Recorder* recorder, bool op_accumulates, bool op_passes,
-                                             OperandKind wanted = OperandKind::all) {
+  constexpr GradientTarget(const Shared<GradientSlot>& slot, const Buffer& dy, Index bytes,
+                           Recorder* recorder, bool op_accumulates, bool op_passes,
+                           OperandKind wanted = OperandKind::all) {
     if (!slot) return;
-    GradientSlot& into = *slot;
+    if (__builtin_is_constant_evaluated()) {
+      aim_here(*slot, dy, bytes, recorder, op_accumulates, op_passes, wanted);
+    } else {
+      aim_once(*slot, dy, bytes, recorder, op_accumulates, op_passes, wanted);
+    }
+  }
+  constexpr bool wanted() const { return slot_ != nullptr; }
+  template <class T, int Rank>
+  constexpr Input<T, Rank> argument(const View<const T, Rank>& extents) const {
+    return {extents, block_ ? static_cast<T*>(block_->data) : nullptr, in_slot_};
+  }
+  constexpr void deliver(const Buffer& dy, const ElementSum& elements, Recorder* recorder) {
+    if (!slot_) return;
+    __builtin_is_constant_evaluated() ? deliver_here(dy, elements, recorder)
+                                 : deliver_once(dy, elements, recorder);
+  }
+
+ private:
+  constexpr void aim_here(GradientSlot& into, const Buffer& dy, Index bytes, Recorder* recorder,
+                          bool op_accumulates, bool op_passes, OperandKind wanted) {
     const MemoryUse use = into.use();
     const OperandKind kind = use == MemoryUse::activation ? OperandKind::value : OperandKind::parameter;
     if (wanted != OperandKind::all && wanted != kind) return;
@@ -67,13 +86,9 @@ class GradientTarget {
       block_ = allocate_buffer(dy, recorder, bytes, use);
     }
   }
-  constexpr bool wanted() const { return slot_ != nullptr; }
-  template <class T, int Rank>
-  constexpr Input<T, Rank> argument(const View<const T, Rank>& extents) const {
-    return {extents, block_ ? static_cast<T*>(block_->data) : nullptr, in_slot_};
-  }
-  [[gnu::noinline]] constexpr void deliver(const Buffer& dy, const ElementSum& elements, Recorder* recorder) {
-    if (!slot_) return;
+  void aim_once(GradientSlot& into, const Buffer& dy, Index bytes, Recorder* recorder, bool op_accumulates,
+                bool op_passes, OperandKind wanted);
+  constexpr void deliver_here(const Buffer& dy, const ElementSum& elements, Recorder* recorder) {
     if (in_slot_) {
       block_ = Buffer();
     } else if (passed_on_) {
@@ -83,8 +98,8 @@ class GradientTarget {
     }
     slot_->settle();
   }
+  void deliver_once(const Buffer& dy, const ElementSum& elements, Recorder* recorder);
 
- private:
   GradientSlot* slot_ = nullptr;
   Buffer block_;
   bool passed_on_ = false;
@@ -97,17 +112,17 @@ struct Numbered {
   T value;
 };
 
-/// The class does not depend on layouts, so all uses of an operation on blocks of the same ranks share it.
-template <class Op, class MeshType, class Y, class Numbers, class... Inputs>
+/// The class depends neither on layouts nor on the mesh, so all uses of an operation on blocks of the same ranks share it.
+template <class Op, class Y, class Numbers, class... Inputs>
 class OpNode;
 
-template <class Op, class MeshType, class T, int Rank, int... I, class... Inputs>
-class OpNode<Op, MeshType, View<const T, Rank>, std::integer_sequence<int, I...>, Inputs...> final
+template <class Op, class T, int Rank, int... I, class... Inputs>
+class OpNode<Op, View<const T, Rank>, std::integer_sequence<int, I...>, Inputs...> final
     : public TapeNode,
       private Numbered<I, Inputs>... {
  public:
   /// `output`: the block of the result `y`; `passing`: the operands whose gradient is the result's.
-  constexpr OpNode(const Op& op, const MeshType& mesh, const View<const T, Rank>& y, const Buffer& output,
+  constexpr OpNode(const Op& op, const MeshHandle& mesh, const View<const T, Rank>& y, const Buffer& output,
                    Buffer&& residual, const Shared<GradientSlot>& slot, unsigned passing, Inputs&&... x)
       : Numbered<I, Inputs>{std::move(x)}...,
         op_(op),
@@ -131,7 +146,7 @@ class OpNode<Op, MeshType, View<const T, Rank>, std::integer_sequence<int, I...>
     const Buffer dy = slot_->pass();
     if (!dy) return false;
     (Numbered<I, Inputs>::value.fetch(), ...);
-    if (auto* recorder = mesh_.recorder()) {
+    if (auto* recorder = mesh_->active_recorder()) {
       const unsigned tracked = ((unsigned{bool(Numbered<I, Inputs>::value.slot)} << I) | ...);
       recorder->compute(
           gradient_flops(op_, tracked, extents_, Numbered<I, Inputs>::value.extents...),
@@ -164,7 +179,7 @@ class OpNode<Op, MeshType, View<const T, Rank>, std::integer_sequence<int, I...>
   }
   /// The gradients of one kind of operands, or of all.
   constexpr void compute(const Buffer& dy, OperandKind wanted) {
-    Recorder* recorder = mesh_.recorder();
+    Recorder* recorder = mesh_->active_recorder();
     compute(dy, recorder,
             GradientTarget(
                 Numbered<I, Inputs>::value.slot, dy, Numbered<I, Inputs>::value.bytes(), recorder,
@@ -173,7 +188,7 @@ class OpNode<Op, MeshType, View<const T, Rank>, std::integer_sequence<int, I...>
   template <class... Targets>
   constexpr void compute(const Buffer& dy, Recorder* recorder, Targets... targets) {
     if (!(targets.wanted() || ...)) return;
-    if (!mesh_.dry()) {
+    if (!mesh_->dry) {
       auto gradient = extents_;
       gradient.data = static_cast<const T*>(dy->data);
       op_.pull_back(gradient, extents_, residual_ ? residual_->data : nullptr,
@@ -186,7 +201,7 @@ class OpNode<Op, MeshType, View<const T, Rank>, std::integer_sequence<int, I...>
   }
 
   Op op_;
-  MeshType mesh_;
+  MeshHandle mesh_;
   View<const T, Rank> extents_;
   [[no_unique_address]] std::conditional_t<Op::saved.output, Buffer, Nothing> output_;
   Buffer residual_;
@@ -194,5 +209,19 @@ class OpNode<Op, MeshType, View<const T, Rank>, std::integer_sequence<int, I...>
   ResultSlot slot_;
   unsigned passing_;
 };
+
+#ifdef SHARDWISE_BODIES
+
+SHARDWISE_INLINE void GradientTarget::aim_once(GradientSlot& into, const Buffer& dy, Index bytes,
+                                               Recorder* recorder, bool op_accumulates, bool op_passes,
+                                               OperandKind wanted) {
+  aim_here(into, dy, bytes, recorder, op_accumulates, op_passes, wanted);
+}
+SHARDWISE_INLINE void GradientTarget::deliver_once(const Buffer& dy, const ElementSum& elements,
+                                                   Recorder* recorder) {
+  deliver_here(dy, elements, recorder);
+}
+
+#endif
 
 }  // namespace shardwise::detail

@@ -43,10 +43,8 @@ inline constexpr Signature signature_of = find_signature<Op, Ranks...>();
                                          std::span<const std::span<const Index>> shapes, int i, int dim,
                                          int j, int at);
 
-/// Writes the extents of the result: those of the operands at the same letter. Throws `std::invalid_argument` if two
-/// operands differ there.
-constexpr void fit(const Signature& op, const char* operation, std::span<const std::span<const Index>> shapes,
-                   Index* result) {
+constexpr void fit_here(const Signature& op, const char* operation,
+                        std::span<const std::span<const Index>> shapes, Index* result) {
   const auto extent = [&](int i, int dim) {
     return shapes[static_cast<std::size_t>(i)][static_cast<std::size_t>(dim)];
   };
@@ -61,6 +59,15 @@ constexpr void fit(const Signature& op, const char* operation, std::span<const s
       if (to >= 0) result[to] = extent(i, dim);
     }
   }
+}
+void fit_once(const Signature& op, const char* operation, std::span<const std::span<const Index>> shapes,
+              Index* result);
+/// Writes the extents of the result: those of the operands at the same letter. Throws `std::invalid_argument` if two
+/// operands differ there.
+constexpr void fit(const Signature& op, const char* operation, std::span<const std::span<const Index>> shapes,
+                   Index* result) {
+  __builtin_is_constant_evaluated() ? fit_here(op, operation, shapes, result)
+                               : fit_once(op, operation, shapes, result);
 }
 
 /// Null if it has none.
@@ -172,6 +179,11 @@ Index rows_of(const View<A, RankA>& a, const View<B, RankB>&) {
 }
 
 #ifdef SHARDWISE_BODIES
+
+SHARDWISE_INLINE void fit_once(const Signature& op, const char* operation,
+                               std::span<const std::span<const Index>> shapes, Index* result) {
+  fit_here(op, operation, shapes, result);
+}
 
 SHARDWISE_INLINE void fail_to_fit(const char* operation, std::span<const std::span<const Index>> shapes,
                                   int i, int dim, int j, int at) {

@@ -150,4 +150,14 @@ SHARDWISE_REDUCTION(max, detail::MaxOf);
 SHARDWISE_REDUCTION(norm, detail::NormOf);
 #undef SHARDWISE_REDUCTION
 
+namespace detail {
+
+using SumOfAllOp = ReductionOp<SumOf, all_dimensions>;
+using MeanOfAllOp = ReductionOp<MeanOf, all_dimensions>;
+
+}  // namespace detail
+
+SHARDWISE_COMPILE_OPERATION(detail::SumOfAllOp, 0, 2)
+SHARDWISE_COMPILE_OPERATION(detail::MeanOfAllOp, 0, 2)
+
 }  // namespace shardwise

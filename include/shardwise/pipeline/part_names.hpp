@@ -7,6 +7,7 @@
 /// parameter of which both the first and the last stage have a copy.
 
 #include <map>
+#include <set>
 
 #include <shardwise/module/parameters.hpp>
 

@@ -173,7 +173,7 @@ class Pipeline {
     double norm = detail::norm_of(own, false);
     if (job_.template size<Axis>() > 1) {
       const double squares = over_stages(norm * norm, Phase::optimizer);
-      norm = std::is_constant_evaluated() ? 0 : std::sqrt(squares);
+      norm = __builtin_is_constant_evaluated() ? 0 : std::sqrt(squares);
     }
     detail::clip_to(max_norm, norm, detail::parameters_of(stages));
     return norm;

@@ -40,17 +40,10 @@ struct BufferBlock : Counted {
   MemoryUse use;
 };
 
-[[noreturn, gnu::cold, gnu::noinline]] inline void no_block() {
-  throw std::logic_error(
-      "an empty tensor is used: one that was moved from, or a gradient that no backward pass has reached. A "
-      "parameter "
-      "has gradient() before reduce_gradients, and finished_gradient() from then until the optimizer's step");
-}
-
-[[noreturn, gnu::cold, gnu::noinline]] inline void no_memory() {
-  throw std::logic_error(
-      "elements are asked of a tensor on a dry mesh, which has none: its size alone is counted");
-}
+/// Throws because a tensor has no block.
+[[noreturn, gnu::cold]] void no_block();
+/// Throws because elements are asked of a tensor on a dry mesh.
+[[noreturn, gnu::cold]] void no_memory();
 
 }  // namespace detail
 
@@ -59,7 +52,11 @@ using Buffer = Shared<detail::BufferBlock>;
 
 namespace detail {
 
-[[gnu::noinline]] constexpr Buffer new_buffer(Recorder* recorder, bool dry, Index bytes, MemoryUse use) {
+SHARDWISE_COMPILE(end_pooled<BufferBlock>)
+
+Buffer new_buffer_once(Recorder* recorder, bool dry, Index bytes, MemoryUse use);
+constexpr Buffer new_buffer(Recorder* recorder, bool dry, Index bytes, MemoryUse use) {
+  if (!__builtin_is_constant_evaluated()) return new_buffer_once(recorder, dry, bytes, use);
   return Buffer::make(recorder, dry, bytes, use);
 }
 
@@ -81,8 +78,26 @@ namespace detail {
 /// The numbers of a block; null on a dry mesh.
 template <class T>
 constexpr T* data_of(const Buffer& buffer) {
-  return std::is_constant_evaluated() ? nullptr : static_cast<T*>(buffer->data);
+  return __builtin_is_constant_evaluated() ? nullptr : static_cast<T*>(buffer->data);
 }
+
+#ifdef SHARDWISE_BODIES
+
+[[noreturn, gnu::cold, gnu::noinline]] SHARDWISE_INLINE void no_block() {
+  throw std::logic_error(
+      "an empty tensor is used: one that was moved from, or a gradient that no backward pass has reached. A "
+      "parameter has gradient() before reduce_gradients, and finished_gradient() from then until the "
+      "optimizer's step");
+}
+[[noreturn, gnu::cold, gnu::noinline]] SHARDWISE_INLINE void no_memory() {
+  throw std::logic_error(
+      "elements are asked of a tensor on a dry mesh, which has none: its size alone is counted");
+}
+SHARDWISE_INLINE Buffer new_buffer_once(Recorder* recorder, bool dry, Index bytes, MemoryUse use) {
+  return Buffer::make(recorder, dry, bytes, use);
+}
+
+#endif
 
 }  // namespace detail
 

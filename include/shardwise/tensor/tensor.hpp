@@ -59,15 +59,18 @@ struct View {
 
 namespace detail {
 
+/// Throws because a tensor cannot have these extents.
+[[noreturn, gnu::cold]] void fail_extents(std::span<const Index> shape, const char* of);
+
 template <int Rank>
 constexpr void check_extents(const Shape<Rank>& shape, const char* of = "Tensor") {
   double count = 1;
   for (int dim = 0; dim < Rank; ++dim) {
     const Index extent = shape.values[dim];
-    if (extent < 0) fail({of, ": an extent is negative in ", shape});
+    if (extent < 0) fail_extents({shape.values, Rank}, of);
     if (extent > 0) count *= static_cast<double>(extent);  // without 0: other products are computed
   }
-  if (count > 0x1p58) fail({of, ": ", shape, " are more than 2^58 elements"});
+  if (count > 0x1p58) fail_extents({shape.values, Rank}, of);
 }
 
 /// `void` if a tensor can have this layout on the mesh, else a `LayoutError`.
@@ -276,5 +279,18 @@ using whole_of = relaid<X, packed(everywhere(X::MeshOf::axes, replicate))>;
 /// The type of the gradient of an `X`.
 template <TensorType X>
 using cotangent_of = relaid<X, packed(cotangent(X::layout))>;
+
+#ifdef SHARDWISE_BODIES
+namespace detail {
+
+[[noreturn, gnu::cold, gnu::noinline]] SHARDWISE_INLINE void fail_extents(std::span<const Index> shape,
+                                                                          const char* of) {
+  const bool negative = std::any_of(shape.begin(), shape.end(), [](Index extent) { return extent < 0; });
+  if (negative) fail({of, ": an extent is negative in ", shape});
+  fail({of, ": ", shape, " are more than 2^58 elements"});
+}
+
+}  // namespace detail
+#endif
 
 }  // namespace shardwise

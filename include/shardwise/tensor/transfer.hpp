@@ -113,13 +113,13 @@ Shared<AnyInFlight> begin_once(AnyTensor x, const Layout& to, DataType travels);
 
 /// `x` in another layout, with messages of element type `travels`.
 constexpr AnyTensor redistributed_to(AnyTensor x, const Layout& to, DataType travels) {
-  if (std::is_constant_evaluated()) return redistribute_here(std::move(x), to, travels);
+  if (__builtin_is_constant_evaluated()) return redistribute_here(std::move(x), to, travels);
   return redistribute_once(std::move(x), to, travels);
 }
 
 /// Performs all steps but the last, which the caller finishes.
 constexpr Shared<AnyInFlight> last_step(AnyTensor x, const Layout& to, DataType travels) {
-  if (std::is_constant_evaluated()) return begin_here(std::move(x), to, travels);
+  if (__builtin_is_constant_evaluated()) return begin_here(std::move(x), to, travels);
   return begin_once(std::move(x), to, travels);
 }
 

@@ -11,7 +11,6 @@
 /// double loss = lbfgs.step(model, [&](Tape& tape) { return mse_loss(model(tape.constant(x)), tape.constant(y)); });
 /// ```
 
-#include <deque>
 
 #include <shardwise/module/named_parameters.hpp>
 #include <shardwise/train/loss_and_gradients.hpp>
@@ -80,7 +79,7 @@ class Lbfgs {
 
   LbfgsSettings settings_;
   std::vector<Shared<detail::ParameterState>> cells_;
-  std::deque<Change> history_;
+  std::vector<Change> history_;
 };
 
 }  // namespace shardwise
@@ -123,7 +122,7 @@ SHARDWISE_INLINE double Lbfgs::run(const detail::ParameterList& cells,
     change.product = dot(change.of_values, change.of_gradients);
     if (change.product > 1e-10 * dot(change.of_gradients, change.of_gradients)) {
       history_.push_back(std::move(change));
-      if (static_cast<int>(history_.size()) > settings_.history) history_.pop_front();
+      if (static_cast<int>(history_.size()) > settings_.history) history_.erase(history_.begin());
     }
     slope = next_slope;
     if (std::exchange(loss, next) - next < settings_.change_tolerance) break;

@@ -228,7 +228,7 @@ class Optimizer {
       state->again = std::exchange(cell->seen, true);
       ++state;
     }
-    return !groups_.empty() || (update_.state != StateType::compute && !std::is_constant_evaluated());
+    return !groups_.empty() || (update_.state != StateType::compute && !__builtin_is_constant_evaluated());
   }
   /// With a divided model, a group may be empty here, because its parameters may be on other ranks.
   [[gnu::noinline]] void choose_groups(const std::vector<detail::NamedParameter>& parameters, bool divided) {

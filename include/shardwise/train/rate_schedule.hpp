@@ -103,7 +103,7 @@ class RateSchedule {
   }
 
   static constexpr double cosine(double way) {
-    if (!std::is_constant_evaluated()) return std::cos(std::numbers::pi * way);
+    if (!__builtin_is_constant_evaluated()) return std::cos(std::numbers::pi * way);
     const double angle = std::numbers::pi * (0.5 - way);  // the sine's series: std::cos is not constexpr
     double term = angle, sum = angle;
     for (int n = 2; n < 26; n += 2) sum += term *= -angle * angle / (n * (n + 1));

@@ -64,13 +64,13 @@ class GradientReducer final : public BackwardTask {
 
   /// The gradient of a parameter is complete for this pass.
   constexpr void reduce(detail::ParameterState& cell) {
-    std::is_constant_evaluated() ? reduce_here(cell) : reduce_once(cell);
+    __builtin_is_constant_evaluated() ? reduce_here(cell) : reduce_once(cell);
   }
 
   /// All gradients of a unit's fully sharded parameters have been passed to `reduce`: reduce them together.
   constexpr void end_unit() { units_.start(); }
   /// At the end of the pass: returns when all are at their destination.
-  constexpr void finish() override { std::is_constant_evaluated() ? finish_here() : finish_once(); }
+  constexpr void finish() override { __builtin_is_constant_evaluated() ? finish_here() : finish_once(); }
 
  private:
   constexpr void reduce_here(detail::ParameterState& cell) {
@@ -182,7 +182,7 @@ constexpr void reduce_here(const ParameterList& cells, const ReduceOptions& opti
 }
 void reduce_once(const ParameterList& cells, const ReduceOptions& options);
 constexpr void reduce_gradients_of(const ParameterList& cells, const ReduceOptions& options) {
-  std::is_constant_evaluated() ? reduce_here(cells, options) : reduce_once(cells, options);
+  __builtin_is_constant_evaluated() ? reduce_here(cells, options) : reduce_once(cells, options);
 }
 
 /// Attaches a task to a backward pass for the duration of a scope, even if the pass throws.
@@ -246,7 +246,7 @@ template <class Loss, class Module, class Problem = detail::pass_problem<Loss, M
 constexpr void backward_and_reduce(const Loss& loss, Module& module, const ReduceOptions& options = {}) {
   const detail::BackwardFrom pass(loss);
   const detail::ParameterList cells = detail::parameters_of(module);
-  std::is_constant_evaluated() ? detail::backward_and_reduce_here(loss.tape(), pass, cells, options)
+  __builtin_is_constant_evaluated() ? detail::backward_and_reduce_here(loss.tape(), pass, cells, options)
                                : detail::backward_and_reduce_once(loss.tape(), pass, cells, options);
   reduce_gradients(module, options);
 }

@@ -69,7 +69,7 @@ class FirstSteps {
     ParameterList missing;
     if (seen_ == 2) return missing;
     for (ParameterState* cell : cells) cell->named = true;
-    if (seen_ == 1 && !std::is_constant_evaluated()) check_named();
+    if (seen_ == 1 && !__builtin_is_constant_evaluated()) check_named();
     for (std::size_t i = 0; seen_ == 0 && i < cells.size(); ++i) {
       if (cells[i]->layouts.frozen || cells[i]->has_gradient()) continue;
       if constexpr (requires { settings(i).may_be_unused; }) {

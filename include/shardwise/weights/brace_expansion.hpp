@@ -10,6 +10,8 @@
 /// "experts.{0..7}.{w1,w3}.weight"   // experts.0.w1.weight, experts.0.w3.weight, experts.1.w1.weight, …
 /// ```
 
+#include <charconv>
+
 #include <shardwise/tensor/any_tensor.hpp>
 
 namespace shardwise {

@@ -5,6 +5,8 @@
 /// @file
 /// From files into parameters: those of a module, or of the parts of one that the ranks have.
 
+#include <set>
+
 #include <shardwise/base/bodies.hpp>
 #include <shardwise/guard/agreement.hpp>
 #include <shardwise/weights/brace_expansion.hpp>

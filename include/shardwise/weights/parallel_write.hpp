@@ -14,6 +14,7 @@
 /// crash in between leaves no config.json, so nothing reads the folder as a model.
 
 #include <deque>
+#include <set>
 
 #include <shardwise/base/bodies.hpp>
 #include <shardwise/io/new_folder.hpp>

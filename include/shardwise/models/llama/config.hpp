@@ -87,7 +87,7 @@ struct LlamaConfig {
   constexpr double token_scale() const { return root(real(features)); }
   constexpr std::optional<double> score_scale() const {
     if (latent && scaling && scaling->rope_type == RopeType::yarn && scaling->mscale_all_dim != 0) {
-      const double magnitude = std::is_constant_evaluated() ? 1 : scaling->magnitude(scaling->mscale_all_dim);
+      const double magnitude = __builtin_is_constant_evaluated() ? 1 : scaling->magnitude(scaling->mscale_all_dim);
       return magnitude * magnitude / root(real(head_size()));
     }
     return query_scalar > 0 ? std::optional(1 / root(query_scalar)) : std::nullopt;
@@ -219,7 +219,7 @@ struct LlamaConfig {
  private:
   constexpr LatentSizes latent_or_one() const { return latent.value_or(LatentSizes{}); }
   /// 1 where the numbers do not matter: in constant expressions.
-  static constexpr double root(double x) { return std::is_constant_evaluated() ? 1 : std::sqrt(x); }
+  static constexpr double root(double x) { return __builtin_is_constant_evaluated() ? 1 : std::sqrt(x); }
   static constexpr double real(Index count) { return static_cast<double>(count); }
   constexpr Index weights_of_layers(bool used) const {
     const Index with_mlp = experts ? std::min(dense_layers, layers) : layers;

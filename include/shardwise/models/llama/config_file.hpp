@@ -11,6 +11,8 @@
 /// const LlamaTokens tokens = read_llama_tokens("llama/");
 /// ```
 
+#include <set>
+
 #include <shardwise/models/llama/config_keys.hpp>
 
 namespace shardwise {
