@@ -15,5 +15,6 @@ using Start = std::function<int(int argc, char** argv, const std::function<int()
 /// The programs, as functions of their arguments. They return the exit code; on a rank, errors are thrown.
 int train_program(int argc, char** argv, const Start& start);
 int generate_program(int argc, char** argv, const Start& start);
+int evaluate_program(int argc, char** argv, const Start& start);
 
 }  // namespace tools
