@@ -2,78 +2,27 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// @file
-/// What the programs `train` and `generate` refuse: all ranks are simulated, and each of them refuses it. (How a job
+/// What the programs `train`, `generate` and `evaluate` refuse: all ranks are simulated, and each of them refuses it. (How a job
 /// ends then is the same for all, and tested with MPI.)
 
 #include "refusals.hpp"
 
-#include <cstdio>
-#include <iostream>
-#include <sstream>
+#include <functional>
+#include <optional>
 
-#include <shardwise/simulate/simulate.hpp>
-
-#include "../../examples/tools/programs.hpp"
 #include "../../examples/tools/trained_model.hpp"
+#include "simulated_program.hpp"
 
 namespace {
 
-namespace sw = shardwise;
 namespace fs = std::filesystem;
 
-/// What a rank ends with.
-struct End {
-  int code = 0;
-  std::string error;
-};
-
-struct Ends {
-  std::vector<End> of_ranks;
-  std::string printed;  ///< instead of errors: to std::cerr
-};
-
-/// Runs a program with these options on simulated ranks.
-Ends ends_of(decltype(tools::train_program)& program, const Refusal& run) {
-  std::istringstream options("program " + run.options);
-  std::vector<std::string> words;
-  for (std::string word; options >> word;) words.push_back(word);
-  std::ostringstream printed;
-  std::streambuf* const before = std::cerr.rdbuf(printed.rdbuf());
-  Ends ends{std::vector<End>(static_cast<std::size_t>(run.ranks)), {}};
-  std::string failure;
-  try {
-    sw::simulate(run.ranks, [&] {
-      End& own = ends.of_ranks[static_cast<std::size_t>(sw::world().rank())];
-      std::vector<std::string> copies = words;
-      std::vector<char*> arguments;
-      for (std::string& word : copies) arguments.push_back(word.data());
-      arguments.push_back(nullptr);
-      own.code = program(static_cast<int>(words.size()), arguments.data(),
-                         [&](int, char**, const std::function<int()>& on_each_rank) {
-                           try {
-                             return on_each_rank();
-                           } catch (const std::exception& error) {
-                             own.error = error.what();
-                             return 1;
-                           }
-                         });
-    });
-  } catch (
-      const sw::SimulationError& error) {  // such as that one rank waits for another one that has refused
-    failure = error.what();
-  }
-  std::cerr.rdbuf(before);
-  CHECK(failure == "");
-  ends.printed = printed.str();
-  return ends;
-}
-
 /// Every rank refuses, and says what is expected; errors of the command line are printed, once.
-void check_refused(decltype(tools::train_program)& program, const std::vector<Refusal>& refusals) {
+void check_refused(Program& program, const std::vector<Refusal>& refusals) {
   for (const Refusal& refusal : refusals) {
     CAPTURE(refusal.options);
     CAPTURE(refusal.expected);
-    const Ends ends = ends_of(program, refusal);
+    const Ends ends = ends_of(program, refusal.options, refusal.ranks);
     for (const End& end : ends.of_ranks) {
       const std::string& text = end.error.empty() ? ends.printed : end.error;
       CAPTURE(text);
@@ -89,14 +38,12 @@ void generate_refuses(const std::vector<Refusal>& refusals) {
   check_refused(tools::generate_program, refusals);
 }
 
-/// Trains without an error.
+void evaluate_refuses(const std::vector<Refusal>& refusals) {
+  check_refused(tools::evaluate_program, refusals);
+}
+
 void train(const std::string& options, int ranks = 2) {
-  CAPTURE(options);
-  const Ends ends = ends_of(tools::train_program, {options, "", ranks});
-  for (const End& end : ends.of_ranks) {
-    CHECK(end.error == "");
-    REQUIRE(end.code == 0);
-  }
+  succeeds(tools::train_program, std::vector(static_cast<std::size_t>(ranks), options));
 }
 
 const std::string headless_model =
@@ -115,6 +62,25 @@ std::string lines_in(const TestFiles& files) {
 std::string mix_train(const TestFiles& files) {
   return "--layers 1 --features 32 --heads 4 --hidden 48 --batch 4 --context 8 --data " + lines_in(files) +
          " " + files.write("second:3.jsonl", "{\"text\": \"ghijkl\"}\n{\"text\": \"mn\"}\n") + " ";
+}
+
+/// For each line, options that name a file in which it is the third.
+std::vector<Refusal> third_lines(const TestFiles& files, const std::string& options, const std::string& first,
+                                 const std::vector<std::pair<std::string, std::string>>& lines) {
+  std::vector<Refusal> refusals;
+  for (const auto& line : lines) {
+    const std::string path =
+        files.write(std::to_string(refusals.size()) + "bad.jsonl", first + "\n\n" + line.first + "\n");
+    refusals.push_back({options + path, "bad.jsonl:3: .*" + line.second});
+  }
+  return refusals;
+}
+
+/// A model whose tokens are bytes.
+std::string bytes_model(const TestFiles& files) {
+  const std::string folder = files.path("bytes");
+  train(small_model + "--hidden 48 --steps 1 --export " + folder, 1);
+  return folder;
 }
 
 /// A folder whose config.json has more layers than its weights.
@@ -355,6 +321,85 @@ TEST_CASE("generate refuses models and prompts that it cannot read") {
       {tied + "--tokens " + files.write("empty.txt", ""), "empty.txt: there is no token in it"},
       {tied + "--pp 2 --tokens " + tokens, "is 2 ranks, but the job has 3", 3},
       {tied + "--weight-bits 8 --tokens " + tokens, "is not a multiple of the 32 numbers of a block"},
+  });
+}
+
+TEST_CASE("generate refuses a dialogue without a template") {
+  const TestFiles files;
+  generate_refuses({{"--weights " + bytes_model(files) + " --chat", "--chat needs a chat template"}});
+}
+
+TEST_CASE("generate refuses files of prompts") {
+  const TestFiles files;
+  const std::string model = "--weights " + bytes_model(files),
+                    tied = "--weights tests/reference/tied --prompts ",
+                    both = "expected either \"prompt\" or \"tokens\"";
+  generate_refuses(
+      third_lines(files, model + " --prompts ", R"({"prompt": "a"})",
+                  {
+                      {"{", "not JSON"},
+                      {"[]", "expected an object"},
+                      {"{}", both},
+                      {R"({"prompt": "a", "tokens": [1]})", both},
+                      {R"({"prompt": ""})", "the prompt is empty"},
+                      {R"({"tokens": [1, 256]})", "token 256, but those of the model are 0 to 255"},
+                      {R"({"tokens": [-1]})", "it is -1, expected"},
+                      {R"({"prompt": 3})", "it is 3, expected a string"},
+                      {R"({"prompt": "a", "max_tokens": 0})", "it is 0, expected an integer from 1"},
+                      {R"({"prompt": "a", "temperature": -1})", "it is -1, expected a number, 0 or more"},
+                      {R"({"prompt": "a", "seed": 1.5})", "it is 1.5, expected an integer"},
+                      {R"({"prompt": "a", "stop": [3]})", "it is 3, expected a string"},
+                      {R"({"prompt": "a", "stop": ""})", "a text that ends texts is empty"},
+                      {R"({"prompt": "a", "max_token": 3})", "the key \"max_token\" is not supported"},
+                  }));
+  const std::string prompts = files.write("prompts.jsonl", "{\"tokens\": [1, 2, 3]}\n{\"prompt\": \"a\"}\n");
+  generate_refuses({
+      {model + " --prompts " + files.write("none.jsonl", "\n"), "it has no prompts"},
+      {model + " --prompts " + files.path("nowhere"), "cannot be opened"},
+      {tied + prompts, "prompts.jsonl:2: tokenizer.json is missing"},
+      {tied + prompts + " --prompt a", "excludes"},
+  });
+}
+
+// ---- evaluate ----------------------------------------------------------------------------------------------------
+TEST_CASE("evaluate refuses files of questions") {
+  const TestFiles files;
+  const std::string model = "--weights " + bytes_model(files) + " ";
+  evaluate_refuses(third_lines(
+      files, model + "--questions ", R"({"prompt": "a", "choices": ["b", "c"], "answer": 0})",
+      {
+          {"{", "not JSON"},
+          {"[]", "expected an object"},
+          {R"({"prompt": 3, "choices": ["b", "c"], "answer": 0})", "prompt: it is 3, expected a string"},
+          {R"({"prompt": "a", "choices": "b", "answer": 0})", "choices: it is \"b\", expected a list"},
+          {R"({"prompt": "a", "choices": ["b"], "answer": 0})", "expected two or more choices"},
+          {R"({"prompt": "a", "choices": ["b", ""], "answer": 0})",
+           "choices.1.: it is \"\", expected a text that is not empty"},
+          {R"({"prompt": "", "choices": ["bc", "d"], "answer": 0})",
+           "choices.1.: together with the prompt, it is a single token"},
+          {R"({"prompt": "a", "choices": ["b", "c"], "answer": 2})",
+           "answer: it is 2, expected an integer from 0 to 1"},
+          {R"({"prompt": "a", "choices": ["b", "c"], "answer": "b"})",
+           "answer: it is \"b\", expected an integer from 0 to 1"},
+          {R"({"prompt": "a", "choices": ["b", "c"], "answer": 0, "label": 1})",
+           "the key \"label\" is not supported"},
+          {R"({"prompt": "a", "choices": ["b", "c"]})", "answer: it is missing"},
+      }));
+  evaluate_refuses({{model + "--questions " + files.write("none.jsonl", "\n"), "it has no questions"}});
+}
+
+TEST_CASE("evaluate refuses models and texts") {
+  const TestFiles files;
+  const std::string model = "--weights " + bytes_model(files) + " ", text = files.write("text.txt", "\n");
+  evaluate_refuses({
+      {model, "nothing to measure: give --text or --questions"},
+      {model + "--text " + text, "there are 1 tokens in it, expected two or more"},
+      {model + "--text nowhere.txt", "nowhere.txt: cannot be opened"},
+      {model + "--text " + text + " --context 0", "--context"},
+      {model + "--text README.md --pp 2", "is 2 ranks, but the job has 3", 3},
+      {"--weights nowhere --text " + text, "nowhere/config.json: cannot be opened"},
+      {"--weights tests/reference/tied --text " + text,
+       "tokenizer.json is missing, and the model's tokens are not bytes"},
   });
 }
 
