@@ -23,7 +23,8 @@ TEXT = ("#pragma once\n\n#include <vector>\n\nnamespace shardwise {\n\n/// A sum
 
 
 def run(ranks, *options, program=EVALUATE, weights=MODEL):
-    command = [*LAUNCHER, str(ranks), program, "--weights", weights, *map(str, options)]
+    launcher = [*LAUNCHER, str(ranks)] if ranks > 1 else []
+    command = [*launcher, program, "--weights", weights, *map(str, options)]
     job = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
     if job.returncode != 0:
         sys.exit("%s\nended with %d:\n%s%s" % (command, job.returncode, job.stdout, job.stderr))

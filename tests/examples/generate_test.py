@@ -19,7 +19,8 @@ MODEL, WIDE, UNTOKENIZED, PROGRAM, *LAUNCHER = sys.argv[1:]
 
 
 def run(ranks, *options, weights=MODEL, stdin=""):
-    command = [*LAUNCHER, str(ranks), PROGRAM, "--weights", weights, *map(str, options)]
+    launcher = [*LAUNCHER, str(ranks)] if ranks > 1 else []
+    command = [*launcher, PROGRAM, "--weights", weights, *map(str, options)]
     job = subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=100, check=False)
     if job.returncode != 0:
         sys.exit("%s\nended with %d:\n%s%s" % (command, job.returncode, job.stdout, job.stderr))
