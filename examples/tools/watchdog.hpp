@@ -14,8 +14,9 @@ namespace tools {
 
 namespace sw = shardwise;
 
-/// Null if MPI does not grant MPI_THREAD_MULTIPLE. Collective.
+/// Null if MPI does not grant MPI_THREAD_MULTIPLE, and in a simulation, which detects deadlocks itself. Collective.
 inline std::unique_ptr<sw::Watchdog> watchdog(double seconds) {
+  if (sw::world().native() == MPI_COMM_NULL) return nullptr;
   int level = MPI_THREAD_SINGLE;
   MPI_Query_thread(&level);
   if (level >= MPI_THREAD_MULTIPLE) return std::make_unique<sw::Watchdog>(sw::world(), seconds);

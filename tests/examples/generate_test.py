@@ -2,8 +2,7 @@
 # SPDX-FileCopyrightText: 2026 The Shardwise developers
 # SPDX-License-Identifier: Apache-2.0
 
-"""shardwise-generate for many prompts, and in a dialogue: each text is the one that its prompt gets alone; and what it
-refuses.
+"""shardwise-generate for many prompts, and in a dialogue: each text is the one that its prompt gets alone.
 
     generate_test.py MODEL WIDE UNTOKENIZED PROGRAM LAUNCHER…     models of bytes, the second with extents that are
                                                                   multiples of 32; one without a tokenizer; mpirun -n
@@ -19,12 +18,13 @@ import tempfile
 MODEL, WIDE, UNTOKENIZED, PROGRAM, *LAUNCHER = sys.argv[1:]
 
 
-def run(ranks, *options, weights=MODEL, stdin="", fails=False):
-    command = [*LAUNCHER, str(ranks), PROGRAM, "--weights", weights, *map(str, options)]
+def run(ranks, *options, weights=MODEL, stdin=""):
+    launcher = [*LAUNCHER, str(ranks)] if ranks > 1 else []
+    command = [*launcher, PROGRAM, "--weights", weights, *map(str, options)]
     job = subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=100, check=False)
-    if (job.returncode == 0) == fails:
+    if job.returncode != 0:
         sys.exit("%s\nended with %d:\n%s%s" % (command, job.returncode, job.stdout, job.stderr))
-    return job.stdout + job.stderr if fails else job.stdout
+    return job.stdout
 
 
 def expect(what, holds):
@@ -82,41 +82,12 @@ def stops(folder, found):
         expect(line, line["text"] == text[: text.find(cut)] and line["finish_reason"] == "stop")
 
 
-def refused(folder):
-    path = os.path.join(folder, "bad.jsonl")
-    for line, message in [
-        ("{", "not JSON"),
-        ("[]", "expected an object"),
-        ("{}", 'expected either "prompt" or "tokens"'),
-        ('{"prompt": "a", "tokens": [1]}', 'expected either "prompt" or "tokens"'),
-        ('{"prompt": ""}', "the prompt is empty"),
-        ('{"tokens": [1, 256]}', "token 256, but those of the model are 0 to 255"),
-        ('{"tokens": [-1]}', "it is -1, expected"),
-        ('{"prompt": 3}', "it is 3, expected a string"),
-        ('{"prompt": "a", "max_tokens": 0}', "it is 0, expected an integer from 1"),
-        ('{"prompt": "a", "temperature": -1}', "it is -1, expected a number, 0 or more"),
-        ('{"prompt": "a", "seed": 1.5}', "it is 1.5, expected an integer"),
-        ('{"prompt": "a", "stop": [3]}', "it is 3, expected a string"),
-        ('{"prompt": "a", "stop": ""}', "a text that ends texts is empty"),
-        ('{"prompt": "a", "max_token": 3}', 'the key "max_token" is not supported'),
-    ]:
-        with open(path, "w", encoding="utf-8") as file:
-            file.write('{"prompt": "a"}\n\n' + line + "\n")
-        output = run(2, "--prompts", path, fails=True)
-        expect((line, output), "bad.jsonl:3: " in output and message in output and output.count("shardwise: rank") <= 1)
-    with open(path, "w", encoding="utf-8") as file:
-        file.write("\n")
-    expect("no prompt", "it has no prompts" in run(2, "--prompts", path, fails=True))
-    expect("no file", "cannot be opened" in run(2, "--prompts", path + "x", fails=True))
+def untokenized(folder):
+    path = os.path.join(folder, "tokens.jsonl")
     with open(path, "w", encoding="utf-8") as file:
         file.write('{"tokens": [1, 2, 3], "max_tokens": 4}\n')
     found = lines_of(run(2, "--prompts", path, weights=UNTOKENIZED))
     expect(found, len(found) == 1 and len(found[0]["tokens"]) == 4 and "text" not in found[0])
-    with open(path, "a", encoding="utf-8") as file:
-        file.write('{"prompt": "a"}\n')
-    expect("prompt", "bad.jsonl:2: tokenizer.json is missing" in run(2, "--prompts", path, weights=UNTOKENIZED, fails=True))
-    output = run(2, "--prompts", path, "--prompt", "a", fails=True)
-    expect(output, "excludes" in output)
 
 
 def dialogue(folder):
@@ -127,7 +98,6 @@ def dialogue(folder):
         config = dict(json.load(file), max_position_embeddings=120)
     with open(path, "w", encoding="utf-8") as file:
         json.dump(config, file)
-    expect("no template", "--chat needs a chat template" in run(2, "--chat", weights=model, fails=True))
     with open(os.path.join(model, "chat_template.jinja"), "w", encoding="utf-8") as file:
         file.write("{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}"
                    "{% if add_generation_prompt %}<assistant>{% endif %}")
@@ -146,5 +116,5 @@ def dialogue(folder):
 
 with tempfile.TemporaryDirectory() as scratch:
     stops(scratch, many_prompts(scratch))
-    refused(scratch)
+    untokenized(scratch)
     dialogue(scratch)

@@ -23,7 +23,8 @@ PROMPT = "constexpr "
 
 
 def run(program, ranks, *options, fails=False):
-    command = [*LAUNCHER, str(ranks), program, *map(str, options)]
+    launcher = [*LAUNCHER, str(ranks)] if ranks > 1 else []
+    command = [*launcher, program, *map(str, options)]
     job = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
     if (job.returncode == 0) == fails:
         sys.exit("%s\nended with %d:\n%s%s" % (command, job.returncode, job.stdout, job.stderr))
@@ -195,12 +196,12 @@ def main(folder):
     line = json.loads(run(GENERATE, 2, "--weights", ends, "--prompts", prompts).splitlines()[0])
     expect((line, tokens), line["finish_reason"] == "stop" and line["tokens"] == tokens[: tokens.index(tokens[9]) + 1])
 
-    def refused(why, options=(), **changed):
+    def refused(why, ranks=1, **changed):
         path = write(os.path.join(folder, "bad.gguf"), **changed)
-        output = run(GENERATE, 2, "--weights", path, "--prompt", PROMPT, *options, fails=True)
+        output = run(GENERATE, ranks, "--weights", path, "--prompt", PROMPT, fails=True)
         expect((why, output), why in output and "bad.gguf" in output and output.count("shardwise: rank") <= 1)
 
-    refused("type 14 (Q6_K), expected F32, F16, BF16, Q8_0 or Q4_0", kind=Q6_K)
+    refused("type 14 (Q6_K), expected F32, F16, BF16, Q8_0 or Q4_0", ranks=2, kind=Q6_K)
     refused('general.architecture: it is "gemma", expected "llama", "qwen2" or "qwen3"', general__architecture="gemma")
     refused("llama.block_count: it is missing, expected an integer", llama__block_count=None)
     refused("the model's sizes and the weights differ", llama__block_count=3)

@@ -8,7 +8,6 @@
     stopped   a run that a signal stops says so by its exit code, and says what is not saved or not exported
     keep      as many checkpoints stay as before
     unsaved   a run that cannot save ends at its start, or after three saves that failed; a renamed checkpoint is refused
-    options   options that are written otherwise on one rank are the same, and others are not
     context   ranks that share sequences learn what one rank does, also when they resume; what a step sends is planned
     hosts     ranks on several hosts: what a step sends there is planned, and groups that are torn apart are told
 
@@ -289,43 +288,6 @@ def unsaved(folder):
     run(words(options + ["--steps", 13, "--resume"]), 0, ["resumed from .*step-00000012"])
 
 
-def options(folder):
-    def both(first, second):
-        return ["mpirun", "--oversubscribe", "-n", "1", TRAIN] + MODEL + first + [":", "-n", "1", TRAIN] + MODEL + second
-
-    same = [
-        ("--steps 1 --seed 3", "--seed 3 --steps 1"),
-        ("--steps 1 --zero 1", "--steps 1 --zero=1"),
-        ("--steps 1 --rate 1e-3 --clip 2", "--rate 0.001 --steps=1 --clip 2.0"),
-        ("--steps 1 --sp --betas 0.9 0.95", "--betas 9e-1 .95 --sequence-parallel --steps 1"),
-    ]
-    for first, second in same:
-        run(both(first.split(), second.split()), 0, ["step 1/1 "])
-    differs = "programs differ: rank 1: "
-    other = [
-        ("--steps 1 --seed 3", "--seed 4 --steps 1", differs + "--seed 4, rank 0: --seed 3"),
-        ("--steps 1 --rate 1e-3", "--rate 1e-4 --steps 1", differs + "--rate 0?.?0*1(e-0?4)?, rank 0: --rate 0.001"),
-        ("--seed 18446744073709551614 --steps 1", "--steps 1 --seed 18446744073709551615", differs + "--seed 18446744073709551615, rank 0"),
-        ("--seed 9007199254740993 --steps 1", "--steps 1 --seed 9007199254740992", differs + "--seed 9007199254740992, rank 0"),
-        ("--steps 1 --save 1.0", "--save 1 --steps 1", differs + "--save 1, rank 0: --save 1.0"),
-        ("--steps 1 --pad --seed 3", "--seed 3 --steps 1", differs + "no --pad, rank 0: --pad"),
-        ("--seed 3 --steps 1", "--wat --steps 1 --seed 3", differs + "--wat, rank 0: no --wat"),
-    ]
-    for first, second, said in other:
-        run(both(first.split(), second.split()), 1, [said])
-    # An unknown option: the nearest by its letters, or nothing.
-    for wrong, meant in (("--bathc", "batch"), ("--weight_decay", "weight-decay"), ("--tpp", "tp")):
-        run(words([wrong, "1"]), "any but 0", [f"did you mean --{meant}[?]"])
-    for wrong in ("--xy", "--foo", "--no-such-thing"):
-        said = run(words([wrong, "1"]), "any but 0", [wrong])
-        assert "did you mean" not in said, said
-    # Heads without their key/value heads.
-    for heads in ("1", "4", "8"):
-        command = words(["--steps", 1], 1)
-        command[command.index("--heads") + 1] = heads
-        run(command, 0, ["step 1/1 "])
-
-
 def hosts(folder):
     library = sys.argv[3]
 
@@ -416,7 +378,7 @@ def main():
     if os.geteuid() == 0:  # in a container, perhaps
         os.environ.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
     random.seed(1)
-    case = {each.__name__: each for each in (best, stopped, keep, unsaved, options, hosts, context)}[sys.argv[2]]
+    case = {each.__name__: each for each in (best, stopped, keep, unsaved, hosts, context)}[sys.argv[2]]
     with tempfile.TemporaryDirectory(prefix="shardwise-operation-") as folder:
         os.chdir(folder)
         case(pathlib.Path(folder))
