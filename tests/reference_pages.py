@@ -67,7 +67,7 @@ def main():
 
     page = (root / "docs/reference/cmake.md").read_text(encoding="utf-8")
     options = found(cmake, r"option\((SHARDWISE_\w+)", r"set\((SHARDWISE_\w+)[^)]* CACHE ")
-    targets = {"shardwise::" + name for name in found(cmake, r"shardwise_layer\((\w+)", r"ALIAS shardwise_(\w+)\)")}
+    targets = {"shardwise::" + name for name in found(cmake, r"shardwise_layer\((\w+)", r"add_library\(shardwise::(\w+) ALIAS")}
     problems = list(differences("option", named(page, r"`(SHARDWISE_\w+)"), options))
     problems += differences("target", named(page, r"`(shardwise::\w+)"), targets)
 

@@ -3,7 +3,7 @@
 
 /// @file
 /// Somebody else's program: it must build in each of the ways that the README names. It uses something of both units of
-/// shardwise::compiled.
+/// shardwise::shardwise.
 
 #include <cstdio>
 

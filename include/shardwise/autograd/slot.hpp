@@ -137,7 +137,7 @@ class GradientSlot : public Counted {
   /// Throws `std::logic_error` if a backward pass has already used the gradient.
   constexpr void add(Buffer more, const detail::ElementSum& elements, Recorder* recorder) {
     __builtin_is_constant_evaluated() ? add_here(std::move(more), elements, recorder)
-                                 : add_once(std::move(more), elements, recorder);
+                                      : add_once(std::move(more), elements, recorder);
   }
 
  private:

@@ -11,7 +11,8 @@
 #endif
 
 #if defined(__clang_major__) && __clang_major__ < 15 && __cplusplus > 202002L
-#error "clang 14 miscompiles C++23 (__builtin_is_constant_evaluated() is true at run time): use C++20, or clang 15"
+#error \
+    "clang 14 miscompiles C++23 (__builtin_is_constant_evaluated() is true at run time): use C++20, or clang 15"
 #endif
 
 #if defined(__FAST_MATH__) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__ > 0)

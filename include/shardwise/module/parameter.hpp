@@ -132,15 +132,13 @@ class Parameter {
   }
 
   /// For operations whose pullback needs the value: the backward pass gathers it again.
-  constexpr Shared<Recipe> recipe() const requires(is_gathered) {
-    return detail::gathered_again(cell());
-  }
+  constexpr Shared<Recipe> recipe() const requires(is_gathered) { return detail::gathered_again(cell()); }
 
  private:
   constexpr Parameter(const Stored& stored, const Init& init)
-      : Parameter(stored, detail::new_parameter_state(
-                              detail::AnyTensor(stored), layouts,
-                              detail::element_functions<typename X::Element>, init)) {}
+      : Parameter(stored, detail::new_parameter_state(detail::AnyTensor(stored), layouts,
+                                                      detail::element_functions<typename X::Element>, init)) {
+  }
   constexpr Parameter(const Stored& stored, const Shared<detail::ParameterState>& cell)
       : stored_(stored), cell_(cell) {}
 

@@ -87,7 +87,7 @@ inline constexpr ElementFunctions element_functions{
 class ParameterState : public Pooled<ParameterState>, public Counted {
  public:
   constexpr ParameterState(const AnyTensor& value, const ParameterLayouts& all_layouts,
-                                             const ElementFunctions& element, const Init& first)
+                           const ElementFunctions& element, const Init& first)
       : stored(value),
         layouts(all_layouts),
         functions(element),

@@ -7,7 +7,6 @@
 /// submodule, also in a list, a tuple, an optional or a pointer. Initialisation, optimizers, weights and
 /// checkpoints use it.
 
-
 #include <shardwise/base/bodies.hpp>
 #include <shardwise/base/hash.hpp>
 #include <shardwise/guard/same_on_all_ranks.hpp>

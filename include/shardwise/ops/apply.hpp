@@ -63,7 +63,7 @@ constexpr void record_here(Tape& tape, const Op& op, const MeshHandle& mesh, con
   tape.record<Node>(op, mesh, y, output, std::move(residual), slot, passing, std::move(x)...);
 }
 
-/// What `apply` does with blocks at run time. It depends neither on layouts nor on the mesh, so that all of them share
+/// The part of `apply` that works on blocks, at run time. It depends neither on layouts nor on the mesh, so that all of them share
 /// it; and so do all programs, for the operations and ranks of `SHARDWISE_COMPILE_OPERATION`. `Blocks` is the type of a
 /// function from the views of the operands to that of the result.
 template <class Op, class Blocks>
@@ -77,8 +77,10 @@ struct OnBlocks<Op, View<T, Rank>(View<E, Ranks>...)> {
                      unsigned passing, NodeInput<std::remove_const_t<E>, Ranks>&&... x);
 };
 template <class Op, class T, int Rank, class... E, int... Ranks>
-[[gnu::noinline]] void OnBlocks<Op, View<T, Rank>(View<E, Ranks>...)>::run(const Op& op, const MeshView& mesh, Buffer& residual,
-                                                         const View<T, Rank>& y, const View<E, Ranks>&... x) {
+[[gnu::noinline]] void OnBlocks<Op, View<T, Rank>(View<E, Ranks>...)>::run(const Op& op, const MeshView& mesh,
+                                                                           Buffer& residual,
+                                                                           const View<T, Rank>& y,
+                                                                           const View<E, Ranks>&... x) {
   run_here(op, mesh, residual, y, x...);
 }
 template <class Op, class T, int Rank, class... E, int... Ranks>
@@ -223,14 +225,14 @@ constexpr auto apply(const Op& op, const X&... x) {
           constexpr unsigned passing =
               detail::passed_on<Op>() & detail::operands_where({detail::same_gradient<Y, tensor_of<X>>...});
           [&]<int... I>(std::integer_sequence<int, I...>) {
-            detail::record(tape, op, y.mesh().handle(), y.view(), y.buffer(), std::move(residual), slot, passing,
-                           detail::node_input(x, (saved >> I & 1u) != 0)...);
+            detail::record(tape, op, y.mesh().handle(), y.view(), y.buffer(), std::move(residual), slot,
+                           passing, detail::node_input(x, (saved >> I & 1u) != 0)...);
           }
           (std::make_integer_sequence<int, sizeof...(X)>());
           Shared<Recipe> recipe;
           if constexpr (requires { requires Op::recomputed; }) {
-            recipe =
-                detail::recipe_of(op, y.mesh().handle(), y.view(), detail::NodeInput(value_of(x).view(), kept(x))...);
+            recipe = detail::recipe_of(op, y.mesh().handle(), y.view(),
+                                       detail::NodeInput(value_of(x).view(), kept(x))...);
           }
           return recipe;
         },
@@ -244,11 +246,10 @@ Why apply(const Op&, const X&...);  // see Why
 /// Compiles an operation once, for the element types of parameters, a result of `rank` and operands of the ranks that
 /// follow: see base/bodies.hpp. Write it behind an operation, in the namespace `shardwise`, for the ranks that layers
 /// use. Each costs the target's own compilation, so there are few.
-#define SHARDWISE_COMPILE_OPERATION(Op, rank, ...)                                                        \
-  SHARDWISE_COMPILE_MEMBER(struct detail::OnBlocks<Op, detail::BlocksOf<float, rank, __VA_ARGS__>>)       \
-  SHARDWISE_COMPILE_MEMBER(struct detail::OnBlocks<Op, detail::BlocksOf<double, rank, __VA_ARGS__>>)      \
-  SHARDWISE_COMPILE_MEMBER(                                                                               \
-      struct detail::OnBlocks<Op, detail::BlocksOf<Eigen::bfloat16, rank, __VA_ARGS__>>)
+#define SHARDWISE_COMPILE_OPERATION(Op, rank, ...)                                                   \
+  SHARDWISE_COMPILE_MEMBER(struct detail::OnBlocks<Op, detail::BlocksOf<float, rank, __VA_ARGS__>>)  \
+  SHARDWISE_COMPILE_MEMBER(struct detail::OnBlocks<Op, detail::BlocksOf<double, rank, __VA_ARGS__>>) \
+  SHARDWISE_COMPILE_MEMBER(struct detail::OnBlocks<Op, detail::BlocksOf<Eigen::bfloat16, rank, __VA_ARGS__>>)
 
 /// Defines `name`, a function of the operands of `Op`, and the overload for operands that it refuses.
 #define SHARDWISE_FUNCTION(name, Op)                               \

@@ -67,7 +67,7 @@ class GradientTarget {
   constexpr void deliver(const Buffer& dy, const ElementSum& elements, Recorder* recorder) {
     if (!slot_) return;
     __builtin_is_constant_evaluated() ? deliver_here(dy, elements, recorder)
-                                 : deliver_once(dy, elements, recorder);
+                                      : deliver_once(dy, elements, recorder);
   }
 
  private:

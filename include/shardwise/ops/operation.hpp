@@ -67,7 +67,7 @@ void fit_once(const Signature& op, const char* operation, std::span<const std::s
 constexpr void fit(const Signature& op, const char* operation, std::span<const std::span<const Index>> shapes,
                    Index* result) {
   __builtin_is_constant_evaluated() ? fit_here(op, operation, shapes, result)
-                               : fit_once(op, operation, shapes, result);
+                                    : fit_once(op, operation, shapes, result);
 }
 
 /// Null if it has none.

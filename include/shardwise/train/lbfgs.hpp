@@ -11,7 +11,6 @@
 /// double loss = lbfgs.step(model, [&](Tape& tape) { return mse_loss(model(tape.constant(x)), tape.constant(y)); });
 /// ```
 
-
 #include <shardwise/module/named_parameters.hpp>
 #include <shardwise/train/loss_and_gradients.hpp>
 #include <shardwise/train/optimizer.hpp>

@@ -247,7 +247,7 @@ constexpr void backward_and_reduce(const Loss& loss, Module& module, const Reduc
   const detail::BackwardFrom pass(loss);
   const detail::ParameterList cells = detail::parameters_of(module);
   __builtin_is_constant_evaluated() ? detail::backward_and_reduce_here(loss.tape(), pass, cells, options)
-                               : detail::backward_and_reduce_once(loss.tape(), pass, cells, options);
+                                    : detail::backward_and_reduce_once(loss.tape(), pass, cells, options);
   reduce_gradients(module, options);
 }
 template <class Loss, class Module, IllFormed Why = detail::pass_problem<Loss, Module>>

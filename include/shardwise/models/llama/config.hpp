@@ -87,7 +87,8 @@ struct LlamaConfig {
   constexpr double token_scale() const { return root(real(features)); }
   constexpr std::optional<double> score_scale() const {
     if (latent && scaling && scaling->rope_type == RopeType::yarn && scaling->mscale_all_dim != 0) {
-      const double magnitude = __builtin_is_constant_evaluated() ? 1 : scaling->magnitude(scaling->mscale_all_dim);
+      const double magnitude =
+          __builtin_is_constant_evaluated() ? 1 : scaling->magnitude(scaling->mscale_all_dim);
       return magnitude * magnitude / root(real(head_size()));
     }
     return query_scalar > 0 ? std::optional(1 / root(query_scalar)) : std::nullopt;
