@@ -28,16 +28,12 @@ std::unique_ptr<TrainedModel> make_trained_model(const Job& mesh, const StepJob&
                                                  const TrainSettings& settings) {
   const auto of_type = [&]<class T>(T) {
     switch (set_of(job)) {
-      case PlanSet::zero_0_1:
-        return make_trained_model<T, PlanSet::zero_0_1>(mesh, job, settings);
-      case PlanSet::zero_2_3:
-        return make_trained_model<T, PlanSet::zero_2_3>(mesh, job, settings);
-      case PlanSet::experts:
-        return make_trained_model<T, PlanSet::experts>(mesh, job, settings);
       case PlanSet::adapted:
         return make_trained_model<T, PlanSet::adapted>(mesh, job, settings);
+      case PlanSet::experts:
+        return make_trained_model<T, PlanSet::experts>(mesh, job, settings);
       default:
-        return make_trained_model<T, PlanSet::embedding>(mesh, job, settings);
+        return make_trained_model<T, PlanSet::dense>(mesh, job, settings);
     }
   };
   return job.bf16 ? of_type(Eigen::bfloat16()) : of_type(float());
