@@ -9,13 +9,10 @@
 #include <cstdio>
 #include <vector>
 
-#include <shardwise/models/llama/files.hpp>
-#include <shardwise/nn/cross_entropy_loss.hpp>
-
+#include "any_text_model.hpp"
 #include "expect_weights.hpp"
 #include "job_hosts.hpp"
 #include "text_inputs.hpp"
-#include "text_model.hpp"
 
 namespace tools {
 
@@ -100,28 +97,13 @@ Inputs read_inputs(const EvaluationOptions& options, const sw::LlamaConfig& conf
   return inputs;
 }
 
-/// Σ log p(ids[i] | all before it) over i ≥ `first` ≥ 1, on every rank.
-double log_likelihood(auto& model, std::span<const std::int32_t> ids, std::size_t first) {
-  Tokens targets(ids.begin() + 1, ids.end());
-  std::fill_n(targets.begin(), first - 1, -100);
-  const auto inputs = batch_of(model.mesh(), ids.first(ids.size() - 1));
-  const double sum = model.each_piece(inputs, [&](const auto& logits, sw::Index begin) {
-    const auto own = std::span<const std::int32_t>(targets).subspan(
-        static_cast<std::size_t>(begin), static_cast<std::size_t>(logits.shape()[1]));
-    const sw::CrossEntropyLoss loss({.reduction = sw::Reduction::sum});
-    return -static_cast<double>(sw::item(loss(logits, batch_of(model.mesh(), own))));
-  });
-  if (!std::isfinite(sum)) throw std::runtime_error("the model's logits are not finite");
-  return sum;
-}
-
-void print_perplexity(auto& model, const Inputs& inputs, const std::filesystem::path& path,
+void print_perplexity(AnyTextModel& model, const Inputs& inputs, const std::filesystem::path& path,
                       std::size_t window) {
   const Tokens& ids = inputs.ids;
   double sum = 0;
   for (std::size_t begin = 0; begin + 1 < ids.size(); begin += window) {
     const std::size_t end = std::min(begin + window + 1, ids.size());
-    sum += log_likelihood(model, std::span(ids).subspan(begin, end - begin), 1);
+    sum += model.log_likelihood(std::span(ids).subspan(begin, end - begin), 1);
   }
   if (sw::world().rank() != 0) return;
   const double loss = -sum / static_cast<double>(ids.size() - 1);
@@ -130,12 +112,13 @@ void print_perplexity(auto& model, const Inputs& inputs, const std::filesystem::
               -sum / std::log(2) / static_cast<double>(inputs.text.size()));
 }
 
-void print_accuracy(auto& model, const std::vector<Question>& questions, const std::filesystem::path& path) {
+void print_accuracy(AnyTextModel& model, const std::vector<Question>& questions,
+                    const std::filesystem::path& path) {
   int right = 0, right_by_length = 0;
   for (const Question& question : questions) {
     std::vector<double> likely, by_length;
     for (const Choice& choice : question.choices) {
-      likely.push_back(log_likelihood(model, choice.ids, choice.known));
+      likely.push_back(model.log_likelihood(choice.ids, choice.known));
       by_length.push_back(likely.back() / static_cast<double>(choice.bytes));
     }
     const auto is_right = [&](const std::vector<double>& score) {
@@ -157,8 +140,11 @@ void print_accuracy(auto& model, const std::vector<Question>& questions, const s
               questions.size(), text(right).c_str(), text(right_by_length).c_str());
 }
 
-template <class Block>
-void evaluate_with(const EvaluationOptions& options) {
+}  // namespace
+
+void evaluate(const EvaluationOptions& options) {
+  if (options.text.empty() && options.questions.empty())
+    throw std::runtime_error("nothing to measure: give --text or --questions");
   const sw::LlamaConfig config = config_of(options.weights);
   expect_weights(options.weights, config);
   const Inputs inputs = read_inputs(options, config);
@@ -170,18 +156,10 @@ void evaluate_with(const EvaluationOptions& options) {
   const Job job(sw::world(), job_sizes(options.pp, 1, 1, 1, std::max(1, sw::world().size() / options.pp),
                                        config.kv_heads));
   warn_of_torn_groups(job);
-  TextModel<Block> model(job, config);
-  sw::load_llama(job, model.stages(), options.weights);
-  if (!inputs.ids.empty()) print_perplexity(model, inputs, options.text, static_cast<std::size_t>(window));
-  if (!inputs.questions.empty()) print_accuracy(model, inputs.questions, options.questions);
-}
-
-}  // namespace
-
-void evaluate(const EvaluationOptions& options) {
-  if (options.text.empty() && options.questions.empty())
-    throw std::runtime_error("nothing to measure: give --text or --questions");
-  with_weight_bits(options.weight_bits, [&]<class Block>(Block*) { evaluate_with<Block>(options); });
+  const auto model = make_text_model(job, config, options.weight_bits);
+  model->load_from(options.weights);
+  if (!inputs.ids.empty()) print_perplexity(*model, inputs, options.text, static_cast<std::size_t>(window));
+  if (!inputs.questions.empty()) print_accuracy(*model, inputs.questions, options.questions);
 }
 
 }  // namespace tools

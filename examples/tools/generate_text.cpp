@@ -21,8 +21,8 @@
 #include <shardwise/mesh/mesh.hpp>
 #include <shardwise/text/chat_template.hpp>
 
+#include "any_text_model.hpp"
 #include "expect_weights.hpp"
-#include "generator.hpp"
 #include "job_hosts.hpp"
 #include "printable.hpp"
 #include "prompts_file.hpp"
@@ -50,9 +50,8 @@ std::vector<std::int32_t> read_tokens(const std::filesystem::path& path, sw::Ind
 }
 
 /// Prints the plan of one token, on the first rank of a mesh of these sizes.
-template <class Block>
-void print_plan_of_token(const JobSizes& sizes, const sw::LlamaConfig& config, std::FILE* to) {
-  const TokenPlan token = plan_token<Block>(sizes, config);
+void print_plan_of_token(int bits, const JobSizes& sizes, const sw::LlamaConfig& config, std::FILE* to) {
+  const TokenPlan token = plan_token(bits, sizes, config);
   const sw::Index sums = token.plan.count(sw::Collective::all_reduce);
   std::fprintf(to, "a token: %lld all-gathers and %lld all-reduce%s",
                static_cast<long long>(token.plan.count(sw::Collective::all_gather)),
@@ -296,8 +295,9 @@ void talk(const Writer& writer, const MakeCache& make_cache, const sw::ChatTempl
   if (writer.prints) std::printf("\n");
 }
 
-template <class Block>
-void write_text_with(const TextOptions& options) {
+}  // namespace
+
+void write_text(const TextOptions& options) {
   const sw::LlamaConfig config = config_of(options.weights);
   expect_weights(options.weights, config);
   const JobSizes sizes =
@@ -323,9 +323,9 @@ void write_text_with(const TextOptions& options) {
                 options.new_tokens, config.context);
   }
 
-  TextModel<Block> model(job, config);
+  const auto model = make_text_model(job, config, options.weight_bits);
   const auto start = Clock::now();
-  const sw::Index bytes = sw::load_llama(job, model.stages(), options.weights);
+  const sw::Index bytes = model->load_from(options.weights);
   if (prints) {
     std::fprintf(notes, "%.2f million parameters on %stp %d x kvr %d; this rank read %.2f MB in %.2f s\n",
                  static_cast<double>(config.parameters()) * 1e-6,
@@ -334,28 +334,18 @@ void write_text_with(const TextOptions& options) {
                  seconds_since(start));
     if (const sw::Hosts& hosts = sw::world().hosts(); hosts.count() > 1)
       std::fprintf(notes, "%s\n", axes_on_hosts(sizes, [&](int rank) { return hosts.of(rank); }).c_str());
-    print_plan_of_token<Block>(sizes, config, notes);
+    print_plan_of_token(options.weight_bits, sizes, config, notes);
   }
   if (!options.dump_logits.empty()) {
-    const auto ids = batch_of(model.mesh(), prompt);
-    model.each(ids, [&](const auto& logits) {
-      sw::write_tensors(options.dump_logits, {{"input_ids", ids}, {"logits", logits}});
-      return 0;
-    });
+    model->write_logits(options.dump_logits, prompt);
     if (prints) std::printf("logits written to %s\n", options.dump_logits.c_str());
   }
   const MakeCache make_cache = [&](sw::Index rows, sw::Index capacity) {
-    return std::make_unique<CachedModelOf<TextModel<Block>>>(model, rows, capacity);
+    return model->make_cache(rows, capacity);
   };
   if (chat) return talk(writer, make_cache, *chat);
   if (prompts) return continue_all(writer, make_cache, *prompts);
   if (options.new_tokens > 0) continue_one(writer, make_cache, prompt);
-}
-
-}  // namespace
-
-void write_text(const TextOptions& options) {
-  with_weight_bits(options.weight_bits, [&]<class Block>(Block*) { write_text_with<Block>(options); });
 }
 
 }  // namespace tools

@@ -93,11 +93,12 @@ struct WithTokens<sw::Plan<Tokens, Rest...>, Style> {
   static_assert(Tokens::name == "tokens");
   using type = sw::Plan<sw::Use<"tokens", Style>, Rest...>;
 };
-/// The same with ZeRO level 0 or 1, and another style for the table of tokens: columns sharded, or whole on every rank.
+/// The same with a ZeRO level from 0 to 2, and another style for the table of tokens: columns sharded, or whole on every
+/// rank.
 template <int ZeroLevel, bool Sequence, class Style>
 using EmbeddingPlan = sw::PlanWith<typename WithTokens<SplitPlan<Sequence>, Style>::type,
                                    sw::Zero<ZeroLevel, sw::AxisList<sw::dp, sw::cp>>>;
-using ColumnsPlan = EmbeddingPlan<0, false, sw::ColwiseParallel<Split, sw::output<sw::Replicate>>>;
+using ColumnsPlan = EmbeddingPlan<2, false, sw::ColwiseParallel<Split, sw::output<sw::Replicate>>>;
 template <int ZeroLevel, bool Sequence>
 using ReplicatedPlan =
     EmbeddingPlan<ZeroLevel, Sequence,
@@ -106,6 +107,6 @@ using ReplicatedPlan =
 template <int ZeroLevel, bool Sequence>
 using AdaptedPlan = sw::LlamaAdapted<TrainPlan<ZeroLevel, Sequence>, 8, 16>;
 template <bool Sequence>
-using AdaptedExpertPlan = sw::LlamaAdapted<ExpertPlan<0, Sequence>, 8, 16>;
+using AdaptedExpertPlan = sw::LlamaAdapted<ExpertPlan<1, Sequence>, 8, 16>;
 
 }  // namespace tools

@@ -16,6 +16,7 @@
 
 #include "options.hpp"
 #include "speeds_file.hpp"
+#include "text_model.hpp"
 #include "token_plan.hpp"
 #include "watchdog.hpp"
 

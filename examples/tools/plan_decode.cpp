@@ -6,7 +6,6 @@
 #include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
-#include <optional>
 
 #include <shardwise/inspect/plan_table.hpp>
 
@@ -48,13 +47,10 @@ void print_token(const StepJob& job, int bits, const MeasuredSpeeds* speeds, boo
   int stage = 0;
   double seconds = 0;
   for (int pp = 0; pp < job.sizes[0]; ++pp) {  // a token passes through one stage after another
-    std::optional<TokenPlan> token;
-    with_weight_bits(bits, [&]<class Block>(Block*) {
-      token = plan_token<Block>(job.sizes, job.model, {pp}, job.ranks_per_host);
-    });
-    if (speeds) seconds += seconds_of(*token, bits, *speeds);
-    if (token->weights <= most.weights) continue;
-    most = std::move(*token);
+    TokenPlan token = plan_token(bits, job.sizes, job.model, {pp}, job.ranks_per_host);
+    if (speeds) seconds += seconds_of(token, bits, *speeds);
+    if (token.weights <= most.weights) continue;
+    most = std::move(token);
     stage = pp;
   }
   if (json) {

@@ -9,8 +9,8 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "any_text_model.hpp"
 #include "expect_weights.hpp"
-#include "generator.hpp"
 #include "host_memory.hpp"
 #include "job_hosts.hpp"
 #include "stop_signal.hpp"
@@ -146,8 +146,9 @@ void check_memory(const Job& job, const sw::LlamaConfig& config, int bits, sw::I
                            gib(all) + "; give a smaller --context or --rows");
 }
 
-template <class Block>
-void serve_with(const ServerOptions& options) {
+}  // namespace
+
+void serve(const ServerOptions& options) {
   const sw::LlamaConfig config = config_of(options.weights);
   expect_weights(options.weights, config);
   const Job job(sw::world(), job_sizes(options.pp, 1, 1, 1, std::max(1, sw::world().size() / options.pp),
@@ -166,12 +167,12 @@ void serve_with(const ServerOptions& options) {
       .capacity = options.context.value_or(config.context),
       .ends = ends_of(options.weights, tokenizer)};
   check_memory(job, config, options.weight_bits, options.rows, served.capacity);
-  TextModel<Block> model(job, config);
-  sw::load_llama(job, model.stages(), options.weights);
-  Generator generator(
-      std::make_unique<CachedModelOf<TextModel<Block>>>(model, options.rows, served.capacity), served.known,
-      tokenizer ? Decode([&](std::span<const std::int32_t> ids) { return tokenizer->decode(ids); })
-                : Decode());
+  const auto model = make_text_model(job, config, options.weight_bits);
+  model->load_from(options.weights);
+  Generator generator(model->make_cache(options.rows, served.capacity), served.known,
+                      tokenizer
+                          ? Decode([&](std::span<const std::int32_t> ids) { return tokenizer->decode(ids); })
+                          : Decode());
 
   RequestQueue queue(static_cast<std::size_t>(options.rows + options.queue));
   std::optional<HttpServer> server;
@@ -194,12 +195,6 @@ void serve_with(const ServerOptions& options) {
     std::fflush(stdout);
   }
   write_texts(generator, queue, options.drain_timeout);
-}
-
-}  // namespace
-
-void serve(const ServerOptions& options) {
-  with_weight_bits(options.weight_bits, [&]<class Block>(Block*) { serve_with<Block>(options); });
 }
 
 }  // namespace tools

@@ -104,14 +104,11 @@ inline sw::PipelineSchedule schedule_of(const StepJob& job) {
       job.in_flight);
 }
 
-/// The plans in sets, each compiled in its own translation unit: parameters and gradients replicated along dp, sharded
-/// along dp, with adapters, with experts, and with other styles of the table of tokens.
-enum class PlanSet : std::uint8_t { zero_0_1, zero_2_3, adapted, experts, embedding };
+/// The plans in sets, each compiled in its own translation unit: with adapters, with trained experts, and the others.
+enum class PlanSet : std::uint8_t { adapted, experts, dense };
 constexpr PlanSet set_of(const StepJob& job) {
-  if (job.model.experts) return PlanSet::experts;
   if (job.lora_rank > 0) return PlanSet::adapted;
-  if (job.embedding != EmbeddingStyle::vocabulary) return PlanSet::embedding;
-  return job.zero_level > 1 ? PlanSet::zero_2_3 : PlanSet::zero_0_1;
+  return job.model.experts ? PlanSet::experts : PlanSet::dense;
 }
 
 /// Throws `std::invalid_argument` for combinations of options without a plan.

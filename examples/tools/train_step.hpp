@@ -42,6 +42,7 @@ constexpr sw::Stages<Llama> make_stages(const Pipeline& pipeline, const StepJob&
     const int rank = pipeline.schedule().rank_of_stage[static_cast<std::size_t>(stage)];
     part.recompute_first = recomputed_layers(job, rank);
     part.recompute_layers = part.recompute_first > 0;
+    if (job.zero_level < 3) sw::lower_zero_level(part, job.zero_level);
     if (const auto& types = job.communicate_as) sw::set_communication(part, types->front(), types->back());
     return part;
   });
@@ -52,8 +53,8 @@ struct Always {
   constexpr bool operator()(const StepResult&) const { return true; }
 };
 
-/// The passes of one step; returns its loss. `Documents`: batches have documents.
-template <bool Documents, class Pipeline, class Llama, class Load>
+/// The passes of one step; returns its loss.
+template <class Pipeline, class Llama, class Load>
 constexpr double run_passes(const Pipeline& pipeline, sw::Stages<Llama>& stages, const StepOptions& options,
                             Load load) {
   const sw::LinearCrossEntropyLoss sum_of_losses({.reduction = sw::Reduction::sum});
@@ -64,12 +65,9 @@ constexpr double run_passes(const Pipeline& pipeline, sw::Stages<Llama>& stages,
     return pipeline.run(
         stages, options.activations,
         [&](sw::Tape& tape, Llama& part, int i) { return part.begin(tape.constant(load(i).inputs)); },
-        [&](Llama& part, const auto& x, [[maybe_unused]] int i) {
-          if constexpr (Documents) {
-            return part.middle(x, *load(i).documents);
-          } else {
-            return part.middle(x);
-          }
+        [&](Llama& part, const auto& x, int i) {
+          if (options.packed) return part.middle(x, *load(i).documents);
+          return part.middle(x);
         },
         [&](Llama& part, const auto& x, int i) {
           const auto batch = load(i);
@@ -83,15 +81,13 @@ constexpr double run_passes(const Pipeline& pipeline, sw::Stages<Llama>& stages,
   for (sw::Index i = 0; i < options.micro_batches; ++i) {
     const auto batch = load(i);
     sw::Tape tape;
-    auto loss = mean_of(
-        [&] {
-          if constexpr (Documents) {
-            return model(tape.constant(batch.inputs), *batch.documents, batch.targets, sum_of_losses);
-          } else {
-            return model(tape.constant(batch.inputs), batch.targets, sum_of_losses);
-          }
-        }(),
-        batch.counted);
+    const auto sum = [&] {  // `if`s, because g++ 12 miscounts the handles of `?:` in constants
+      if (options.packed) {
+        return model(tape.constant(batch.inputs), *batch.documents, batch.targets, sum_of_losses);
+      }
+      return model(tape.constant(batch.inputs), batch.targets, sum_of_losses);
+    };
+    auto loss = mean_of(sum(), batch.counted);
     reduction.last = i + 1 == options.micro_batches;
     sw::backward_and_reduce(loss, model, reduction);
     if (!loss.mesh().dry()) mean += static_cast<double>(sw::item(loss.value()));
@@ -138,8 +134,7 @@ template <class Pipeline, class Llama, class Optimizer, class Load, class Before
 constexpr StepResult train_step(const Pipeline& pipeline, sw::Stages<Llama>& stages, Optimizer& optimizer,
                                 const StepOptions& options, Load load, BeforeUpdate before_update = {}) {
   StepResult result;
-  result.loss = options.packed ? run_passes<true>(pipeline, stages, options, load)
-                               : run_passes<false>(pipeline, stages, options, load);
+  result.loss = run_passes(pipeline, stages, options, load);
   result.norm = pipeline.clip_gradients(stages, options.max_norm);
   if (before_update(result)) optimizer.step(stages);
   return result;

@@ -120,9 +120,7 @@ class TrainedLlama final : public TrainedModel {
     return is_first_replica() ? sw::save_llama(mesh_, stages_, folder, {.beside = beside}, special) : 0;
   }
   sw::Index export_adapters(const std::filesystem::path& folder, const std::filesystem::path& base) override {
-    constexpr bool has_adapters =
-        PlanSet::STEP_SET == PlanSet::adapted || PlanSet::STEP_SET == PlanSet::experts;
-    if constexpr (has_adapters) {
+    if constexpr (PlanSet::STEP_SET == PlanSet::adapted) {
       if (!is_first_replica()) return 0;
       return sw::save_adapters(
           mesh_, stages_, folder,

@@ -415,14 +415,10 @@ std::unique_ptr<TrainedModel> make_trained_model(const Job&, const StepJob&, con
 #define NO_MODEL(TYPE, SET)                                                                                 \
   template std::unique_ptr<TrainedModel> make_trained_model<TYPE, PlanSet::SET>(const Job&, const StepJob&, \
                                                                                 const TrainSettings&)
-NO_MODEL(float, zero_2_3);
 NO_MODEL(float, adapted);
 NO_MODEL(float, experts);
-NO_MODEL(float, embedding);
-NO_MODEL(Eigen::bfloat16, zero_0_1);
-NO_MODEL(Eigen::bfloat16, zero_2_3);
+NO_MODEL(Eigen::bfloat16, dense);
 NO_MODEL(Eigen::bfloat16, adapted);
 NO_MODEL(Eigen::bfloat16, experts);
-NO_MODEL(Eigen::bfloat16, embedding);
 
 }  // namespace tools

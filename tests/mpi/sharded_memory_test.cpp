@@ -59,13 +59,14 @@ struct Shares {
   Index parameters, resting, finished, state;  ///< 1: all of it; else this rank's share
 };
 template <int Level>
-void check_shares(const Grid& mesh, const Shares& shares) {
-  INFO("level ", Level);
+void check_shares(const Grid& mesh, const Shares& shares, int lowered = Level) {
+  INFO("level ", Level, " as ", lowered);
   const Index all = sum(unit_bytes(3)), ranks = mesh.size<dp>();
   const auto of = [&](Index share) { return share == 1 ? all : all / ranks; };
   Recording recording(mesh);
   Llama<Grid, AtLevel<Level>> model(mesh, small_llama(false));
   CHECK(parameter_count(model) * Index{sizeof(float)} == all);
+  if (lowered < Level) lower_zero_level(model, lowered);
   initialize(model, 1);
   AdamW adamw;
   for (int step = 0; step < 2; ++step) {
@@ -93,6 +94,43 @@ TEST_CASE("between steps: this rank's share, to the byte") {
   check_shares<1>(mesh, {1, 1, share, share});
   check_shares<2>(mesh, {1, share, share, share});
   check_shares<3>(mesh, {share, share, share, share});
+  check_shares<2>(mesh, {1, 1, 1, 1}, 0);
+  check_shares<2>(mesh, {1, 1, share, share}, 1);
+  check_shares<1>(mesh, {1, 1, 1, 1}, 0);
+  check_shares<3>(mesh, {share, share, share, share}, 0);
+}
+
+TEST_CASE("a lowered level: the numbers and the messages of that level") {
+  const Grid mesh(world(), {any, 1});
+  const auto compare = [&]<int Level>(std::integral_constant<int, Level>) {
+    Llama<Grid, AtLevel<Level>> other(mesh, small_llama(false));
+    Llama<Grid, AtLevel<2>> lowered(mesh, small_llama(false));
+    lower_zero_level(lowered, Level);
+    const auto train = [&](auto& model) {
+      initialize(model, 1);
+      AdamW adamw;
+      Recording recording(mesh);
+      for (int micro_batch = 0; micro_batch < 4; ++micro_batch) {
+        pass(mesh, model, {.last = micro_batch % 2 == 1});
+        if (micro_batch % 2 == 0) continue;
+        clip_gradients(model, 0.5);
+        adamw.step(model);
+      }
+      return recording.plan();
+    };
+    CHECK(train(other) == train(lowered));
+    const auto one = detail::parameters_of(other), two = detail::parameters_of(lowered);
+    REQUIRE(one.size() == two.size());
+    for (std::size_t i = 0; i < one.size(); ++i) {
+      CHECK(detail::numbers_of(one[i]->stored) == detail::numbers_of(two[i]->stored));
+    }
+    const Recording recording(mesh);
+    pass(mesh, lowered, {});
+    CHECK_THROWS_AS(lower_zero_level(lowered, 0), std::logic_error);
+    if constexpr (Level == 0) CHECK_THROWS_AS(lowered.tokens->table.finished_gradient(), std::logic_error);
+  };
+  compare(std::integral_constant<int, 0>());
+  compare(std::integral_constant<int, 1>());
 }
 
 TEST_CASE("gathered: two units, their message, and the gradients of one on their way") {

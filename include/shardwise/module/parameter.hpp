@@ -89,9 +89,12 @@ class Parameter {
   }
   constexpr const Shared<GradientSlot>& slot() const requires(!frozen) { return cell()->pending; }
 
-  /// The gradient after `reduce_gradients`; empty before, and again after an optimizer's step.
+  /// The gradient after `reduce_gradients`; empty before, and again after an optimizer's step. Throws
+  /// `std::logic_error` if `lower_zero_level` has given it another layout.
   constexpr Finished finished_gradient() const requires(!frozen) {
     if (!cell()->finished.filled()) return Finished();
+    if (!(cell()->layouts.finished == Finished::layout))
+      throw std::logic_error("Parameter: lower_zero_level has changed the layout of its gradient");
     return Finished(mesh(), shape(), cell()->finished.sum());
   }
   template <IllFormed Why = layout_error<Reason::frozen_parameter_has_no_gradient, Got<Parameter>>>

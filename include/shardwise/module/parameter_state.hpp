@@ -92,7 +92,7 @@ class ParameterState : public Pooled<ParameterState>, public Counted {
         layouts(all_layouts),
         functions(element),
         init(first),
-        pending(Shared<GradientSlot>::make(layouts.waits ? MemoryUse::gradient : MemoryUse::gathered)),
+        pending(pending_slot()),
         resting(Shared<GradientSlot>::make(MemoryUse::gradient)) {
     if (__builtin_is_constant_evaluated()) return;
     older_ = std::exchange(newest, this);
@@ -141,6 +141,12 @@ class ParameterState : public Pooled<ParameterState>, public Counted {
     ++stored.buffer->changes;
     return stored;
   }
+  /// See the function `lower_zero_level`.
+  constexpr void lower_zero_level(int level) {
+    if (has_gradient()) fail<std::logic_error>({"lower_zero_level: a parameter has a gradient already"});
+    layouts = layouts.at_most(level);
+    pending = pending_slot();
+  }
   /// Draws the initial value: the same global tensor on every mesh.
   void initialize(std::uint64_t seed) {
     const AnyTensor& value = writable();
@@ -164,7 +170,7 @@ class ParameterState : public Pooled<ParameterState>, public Counted {
   constexpr AnyTensor finished_gradient() { return stored.with(layouts.finished, finished.sum()); }
 
   const AnyTensor stored;
-  const ParameterLayouts& layouts;
+  ParameterLayouts layouts;
   const ElementFunctions& functions;
   const Init init;
   Buffer gathered;             ///< the value for use, while in use, if its layout differs from the stored one
@@ -177,13 +183,16 @@ class ParameterState : public Pooled<ParameterState>, public Counted {
   bool on_demand = false;              ///< its unit does not gather it ahead: see `Embedding`
   bool read_backward = false;          ///< a pullback reads the gathered value; none does for a bias
   Communication communication;         ///< of the gathered value, and of gradients
-  const Shared<GradientSlot> pending;  ///< the gradient from `backward`
+  Shared<GradientSlot> pending;        ///< the gradient from `backward`
   const Shared<GradientSlot> resting;  ///< unused if pending gradients are not moved
   GradientSlot finished{MemoryUse::gradient};
 
  private:
   [[noreturn, gnu::cold]] void fail_unset() const;
   [[noreturn, gnu::cold]] void fail_not_gathered() const;
+  constexpr Shared<GradientSlot> pending_slot() const {
+    return Shared<GradientSlot>::make(layouts.waits ? MemoryUse::gradient : MemoryUse::gathered);
+  }
   constexpr AnyTensor numbered(AnyTensor gradient) const {
     gradient.parameter = number;
     return gradient;

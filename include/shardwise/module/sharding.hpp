@@ -105,6 +105,19 @@ struct ParameterLayouts {
   bool waits;                         ///< pending gradients stay pending until the step
   bool frozen;                        ///< no gradients
   bool counted;                       ///< gradients are numbers of choices
+  /// At most at this level on axes where it is stored as it is used.
+  constexpr ParameterLayouts at_most(int level) const {
+    ParameterLayouts result = *this;
+    const auto except = [&](const Layout& otherwise, const Layout& there) {
+      return Layout::by_axis(
+          used.axes, [&](int axis) { return stored[axis] == used[axis] ? there[axis] : otherwise[axis]; });
+    };
+    if (level < 2) result.resting = except(resting, pending);
+    if (level < 1) result.finished = except(finished, finished_layout(used, {}));
+    result.updated_in_parts = !(cut_like(stored, result.finished) == stored);
+    result.waits = result.resting == pending;
+    return result;
+  }
   /// Whether an optimizer's update trains it.
   constexpr bool trained() const { return !frozen && !counted; }
 };

@@ -120,11 +120,12 @@ class Pipeline {
                        Middle middle, End end, const ReduceOptions& options = {}) const {
     if (!job_.dry()) check_names(stages);
     const auto neighbour = [&](int stage) { return ranks_of(stage); };
-    const auto earlier = take_copies(stages);
+    const Buffer earlier = take_copies(stages);
     detail::PipelineRun pass(mesh_, schedule_, job_.template rank<Axis>(), stages, shape, neighbour, begin,
                              middle, end, options);
     const double loss = pass.run();
-    add_up_copies(stages, earlier);
+    const auto [first, second] = copies(stages);
+    add_up_copies(first, second, earlier);
     return over_stages(loss, Phase::forward);
   }
   template <class Part, class Begin, class Middle, class End, class First = detail::begun<Part, Begin>,
@@ -169,7 +170,7 @@ class Pipeline {
     detail::check_max_norm(max_norm);
     const auto [first, second] = copies(stages);
     detail::ParameterList own = detail::parameters_of(stages);
-    if (second) std::erase(own, &*second->cell());  // a parameter counts once
+    if (second) std::erase(own, second);  // a parameter counts once
     double norm = detail::norm_of(own, false);
     if (job_.template size<Axis>() > 1) {
       const double squares = over_stages(norm * norm, Phase::optimizer);
@@ -217,7 +218,7 @@ class Pipeline {
     for (int stage = 0; stage < stage_count(); ++stage) {
       if (!is_here(stage)) continue;
       auto* copy = stage == 0 ? first : stage + 1 == stage_count() ? second : nullptr;
-      names.add(stage, stages.at(stage), copy ? &*copy->cell() : nullptr);
+      names.add(stage, stages.at(stage), copy);
     }
     names.check(job_.template communicator<Axis>());
     stages.names_are_checked_ = true;
@@ -226,51 +227,55 @@ class Pipeline {
   /// The local copies of the parameter that both the first and the last stage have.
   template <class Part>
   constexpr auto copies(Stages<Part>& stages) const {
+    std::pair<detail::ParameterState*, detail::ParameterState*> both;
     if constexpr (requires(Part & part) { part.copied()->gradient(); }) {
-      auto in = [&](int stage) {  // a whole model has no copy
-        return stage_count() > 1 && stages.has(stage) ? stages.at(stage).copied() : nullptr;
+      auto in = [&](int stage) -> detail::ParameterState* {  // a whole model has no copy
+        if (stage_count() == 1 || !stages.has(stage)) return nullptr;
+        auto* copied = stages.at(stage).copied();
+        return copied ? &*copied->cell() : nullptr;
       };
-      auto *first = in(0), *second = in(stage_count() - 1);
-      if (first && second && first->cell().same_as(second->cell())) first = second = nullptr;  // shared
-      return std::pair(first, second);
-    } else {
-      using None = Parameter<Tensor<float, 1, StageMesh>>*;
-      return std::pair<None, None>();
+      both = {in(0), in(stage_count() - 1)};
+      if (both.first == both.second) both = {};  // shared
     }
+    return both;
   }
   /// Resets the gradients of the copies, which after earlier runs already contain both terms, and returns them.
   template <class Part>
-  constexpr auto take_copies(Stages<Part>& stages) const {
+  constexpr Buffer take_copies(Stages<Part>& stages) const {
     const auto [first, second] = copies(stages);
-    std::remove_cvref_t<decltype(first->finished_gradient())> earlier;
+    Buffer earlier;
     for (auto* copy : {first, second}) {
       if (!copy) continue;
-      earlier = copy->finished_gradient();
-      copy->cell()->finished.clear();
+      earlier = copy->finished.sum();
+      copy->finished.clear();
     }
     return earlier;
   }
   /// Sets its gradient to the sum of both, plus the earlier one.
-  template <class Part, class Gradient>
-  constexpr void add_up_copies(Stages<Part>& stages, const Gradient& earlier) const {
+  constexpr void add_up_copies(detail::ParameterState* first, detail::ParameterState* second,
+                               const Buffer& earlier) const {
     const PhaseScope phase(job_.recorder(), Phase::optimizer);
-    const auto [first, second] = copies(stages);
+    const auto add = [](detail::ParameterState& copy, Buffer more) {
+      copy.finished.add(std::move(more), *copy.functions.sum, copy.stored.mesh.recorder());
+    };
     if (first && second) {
-      auto sum = first->finished_gradient();
-      second->cell()->finished.add(sum);
-      first->cell()->finished.clear();
-      first->cell()->finished.add(second->finished_gradient());
+      Buffer sum = first->finished.sum();
+      add(*second, sum);
+      first->finished.clear();
+      add(*first, second->finished.sum());
     } else if (first || second) {
-      auto& here = first ? *first : *second;
-      const auto there = ranks_of(first ? stage_count() - 1 : 0);
-      auto coming = receive<Gradient>(mesh_, here.shape(), there);
-      SendInFlight sent = send(here.finished_gradient(), there);
-      Gradient other = coming.wait();
+      detail::ParameterState& here = first ? *first : *second;
+      const Layout& layout = here.layouts.finished;
+      const RankGrid there = ranks_of(first ? stage_count() - 1 : 0).grid();
+      const auto coming =
+          detail::start_receiving(here.stored.unwritten(layout, MemoryUse::activation), there, layout);
+      SendInFlight sent(detail::start_sending(here.finished_gradient(), there, layout));
+      Buffer other = coming->finish().buffer;
       sent.wait();
-      here.cell()->finished.add(std::move(other));
+      add(here, std::move(other));
     }
     for (auto* copy : {first, second}) {
-      if (copy && earlier) copy->cell()->finished.add(earlier);
+      if (copy && earlier) add(*copy, earlier);
     }
   }
   constexpr double over_stages(double own, Phase phase) const {

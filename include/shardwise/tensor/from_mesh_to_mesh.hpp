@@ -70,6 +70,22 @@ template <class T, int Rank, class MeshType, class... Same, class FromMesh>
 struct ReceivedFrom<Tensor<T, Rank, MeshType, Same...>, FromMesh>
     : OnMesh<Tensor<T, Rank, FromMesh, Same...>, MeshType, Same...> {};
 
+/// Starts to send `block` to the ranks of a mesh of its job, where it has the layout `to`.
+constexpr Shared<AnyInFlight> start_sending(const AnyTensor& block, const RankGrid& ranks, const Layout& to) {
+  auto transfer = Shared<MeshTransfer>::make(block.mesh, block.mesh.place().ranks, ranks, true, false);
+  transfer->add(block, block.layout, {}, to);
+  transfer->start();
+  return transfer;
+}
+/// Starts to receive `block` from the ranks of a mesh of its job, where it has the layout `from`.
+constexpr Shared<AnyInFlight> start_receiving(const AnyTensor& block, const RankGrid& ranks,
+                                              const Layout& from) {
+  auto transfer = Shared<MeshTransfer>::make(block.mesh, ranks, block.mesh.place().ranks, false, true);
+  transfer->add({}, from, block, block.layout);
+  transfer->start();
+  return transfer;
+}
+
 /// Throws `std::invalid_argument` unless both meshes have the same ranks of one job.
 constexpr void check_same_ranks(const MeshView& from, const MeshView& to) {
   if (!from.same_job(to)) {
@@ -119,12 +135,7 @@ class [[nodiscard]] SendInFlight {
 /// Sends `x` to the ranks of a mesh of its job, where it has the layout `To...` (by default that of `x`).
 template <class... To, TensorType X, class... Axes, class Result = on_mesh<X, Mesh<Axes...>, To...>>
 constexpr SendInFlight send(X x, const MeshRanks<Axes...>& to) {
-  const detail::AnyTensor block(x);
-  auto transfer =
-      Shared<detail::MeshTransfer>::make(block.mesh, block.mesh.place().ranks, to.grid(), true, false);
-  transfer->add(block, X::layout, {}, Result::layout);
-  transfer->start();
-  return SendInFlight(std::move(transfer));
+  return SendInFlight(detail::start_sending(detail::AnyTensor(x), to.grid(), Result::layout));
 }
 template <class... To, TensorType X, class... Axes, IllFormed Why = on_mesh<X, Mesh<Axes...>, To...>>
 Why send(X, const MeshRanks<Axes...>&);  // see Why
@@ -137,12 +148,8 @@ template <TensorType Y, class... From, class... Axes,
 [[nodiscard]] constexpr auto receive(const typename Y::MeshOf& mesh, const Shape<Y::rank>& shape,
                                      const MeshRanks<Axes...>& from) {
   using Sent = typename detail::ReceivedFrom<Y, Mesh<Axes...>, From...>::Source;
-  const detail::AnyTensor block(Result(mesh, shape));
-  auto transfer =
-      Shared<detail::MeshTransfer>::make(block.mesh, from.grid(), block.mesh.place().ranks, false, true);
-  transfer->add({}, Sent::layout, block, Y::layout);
-  transfer->start();
-  return InFlight<Result>(mesh, std::move(transfer));
+  return InFlight<Result>(
+      mesh, detail::start_receiving(detail::AnyTensor(Result(mesh, shape)), from.grid(), Sent::layout));
 }
 template <TensorType Y, class... From, class... Axes,
           IllFormed Why = received_from<Y, Mesh<Axes...>, From...>>
