@@ -22,28 +22,18 @@ struct NoTokens {
   void copy(sw::Index, std::span<std::int32_t>) const {}
 };
 
-/// The element types for which there are models: `STEP_TYPES`.
-template <class T, class... Types>
-constexpr bool is_among = (std::is_same_v<T, Types> || ...);
-
 }  // namespace
 
 std::unique_ptr<TrainedModel> make_trained_model(const Job& mesh, const StepJob& job,
                                                  const TrainSettings& settings) {
-  const auto of_type = [&]<class T>(T) -> std::unique_ptr<TrainedModel> {
-    if constexpr (is_among<T, STEP_TYPES>) {
-      switch (set_of(job)) {
-        case PlanSet::adapted:
-          return make_trained_model<T, PlanSet::adapted>(mesh, job, settings);
-        case PlanSet::experts:
-          return make_trained_model<T, PlanSet::experts>(mesh, job, settings);
-        default:
-          return make_trained_model<T, PlanSet::dense>(mesh, job, settings);
-      }
-    } else {
-      sw::detail::fail<std::runtime_error>({"this program was built without ",
-                                            job.bf16 ? "bfloat16" : "float",
-                                            ": the CMake option SHARDWISE_PROGRAM_TYPES must name it"});
+  const auto of_type = [&]<class T>(T) {
+    switch (set_of(job)) {
+      case PlanSet::adapted:
+        return make_trained_model<T, PlanSet::adapted>(mesh, job, settings);
+      case PlanSet::experts:
+        return make_trained_model<T, PlanSet::experts>(mesh, job, settings);
+      default:
+        return make_trained_model<T, PlanSet::dense>(mesh, job, settings);
     }
   };
   return job.bf16 ? of_type(Eigen::bfloat16()) : of_type(float());
