@@ -167,7 +167,10 @@ void multiply_while_signals_arrive() {
   const ManySignals signals;
   using Clock = std::chrono::steady_clock;
   long wrong = 0;
-  for (const auto end = Clock::now() + std::chrono::milliseconds(300); Clock::now() < end;) {
+  // The timer counts this process's own time, of which a busy machine gives little.
+  const auto begin = Clock::now();
+  const auto since_begin = [&] { return std::chrono::duration<double>(Clock::now() - begin).count(); };
+  while (since_begin() < 0.3 || (ManySignals::arrived <= 10 && since_begin() < 30)) {
     multiply(c);
     wrong += c != expected;
   }
