@@ -30,7 +30,7 @@ int main(int argc, char** argv) {
                                            std::span<const std::int32_t>(next));
     };
     auto cache = model.make_cache(ids(), std::ssize(text) + 200);
-    for (int i = 0; i < 200; ++i) {
+    for (unsigned i = 0; i < 200; ++i) {
       const auto logits = sw::redistribute<sw::Replicate>(model.next(ids(), cache));  // [1, 1, 256], gathered
       const std::span<const float> row(logits.data(), 256);
       next = {sw::sample(row, {.temperature = 0.8, .top_k = 40}, /*seed*/ 7, i)};  // the same on all ranks
