@@ -20,6 +20,8 @@ inline bool is_norm_or_bias(const sw::ParameterInfo& parameter) {
   return parameter.rank == 1 || parameter.name.ends_with("bias");
 }
 
+constexpr PlanSet set = PlanSet::STEP_SET;
+
 template <class T, class Plan>
 class TrainedLlama final : public TrainedModel {
  public:
@@ -120,7 +122,7 @@ class TrainedLlama final : public TrainedModel {
     return is_first_replica() ? sw::save_llama(mesh_, stages_, folder, {.beside = beside}, special) : 0;
   }
   sw::Index export_adapters(const std::filesystem::path& folder, const std::filesystem::path& base) override {
-    if constexpr (PlanSet::STEP_SET == PlanSet::adapted) {
+    if constexpr (set == PlanSet::adapted) {
       if (!is_first_replica()) return 0;
       return sw::save_adapters(
           mesh_, stages_, folder,

@@ -205,7 +205,7 @@ constexpr auto routed_experts(const X& x, const Ids& ids, const Weights& weights
     const Index out = second.local_shape()[1];
     Rows<T> sums(allocate_buffer(mesh, routes->received() * out * Index{sizeof(T)}), routes->received(), out);
     Buffer residual;
-    run(op, mesh, residual, View<T, 2>{data_of<T>(sums.block), sums.view.size, {}, sums.view.shape},
+    run(op, MeshView(mesh), residual, View<T, 2>{data_of<T>(sums.block), sums.view.size, {}, sums.view.shape},
         tokens.view, chosen.view, factors.view, first.view(), second.view());
     routes->back(std::move(sums.block), out, y.writable().data);
     return on_common_tape(
@@ -215,7 +215,7 @@ constexpr auto routed_experts(const X& x, const Ids& ids, const Weights& weights
                kept_factors = sent_input(tape, routes, weights, factors);
           const auto terms = Shared<GradientSlot>::make();
           sums.view.data = nullptr;
-          record(tape, op, result.mesh(), sums.view, Buffer(), std::move(residual), terms, 0,
+          record(tape, op, result.mesh().handle(), sums.view, Buffer(), std::move(residual), terms, 0,
                  std::move(kept_tokens), NodeInput(chosen.view, Kept(chosen.block)), std::move(kept_factors),
                  node_input(gate_up, true), node_input(down, true));
           record_pullback(tape, [mesh = result.mesh(), routes, terms, out,
