@@ -17,7 +17,11 @@ import subprocess
 import sys
 import tempfile
 
+from tiers import all_tests
+
 MODEL, WIDE, GENERATE, EVALUATE, *LAUNCHER = sys.argv[1:]
+MESHES = ((1,), (2,), (3,), (2, "--pp", 2))
+FEWER = MESHES if all_tests() else MESHES[2:]
 TEXT = ("#pragma once\n\n#include <vector>\n\nnamespace shardwise {\n\n/// A sum of é and x.\n"
         "constexpr int sum(int a, int b) { return a + b; }\n\n}  // namespace shardwise\n")
 
@@ -69,7 +73,7 @@ def perplexity(folder):
     for context in (16, 1000):
         total = sum(log_likelihood(folder, ids[begin : begin + context + 1], 1) for begin in range(0, len(ids) - 1, context))
         loss = -total / (len(ids) - 1)
-        for ranks, *options in ((1,), (2,), (3,), (2, "--pp", 2)):
+        for ranks, *options in MESHES if context == 16 else FEWER:
             output = run(ranks, "--text", text, "--context", context, *options)
             found = re.search(r"(\d+) tokens in windows of (\d+): loss (\S+), perplexity (\S+), (\S+) bits a byte", output)
             expect(output, found and (int(found[1]), int(found[2])) == (len(ids), context))
@@ -116,7 +120,7 @@ def answers(folder):
         return "%.2f %% (± %.2f)" % (100 * p, 100 * math.sqrt(p * (1 - p) / count))
 
     path = write(os.path.join(folder, "questions.jsonl"), "\n\n".join(map(json.dumps, questions)) + "\n")
-    for ranks, *options in ((1,), (2,), (3,), (2, "--pp", 2)):
+    for ranks, *options in FEWER:
         output = run(ranks, "--questions", path, *options, weights=WIDE)
         expected = "%d questions: %s answered correctly, %s by the likelihood a byte" % (count, share(right), share(by_length))
         expect((output, expected), expected in output)

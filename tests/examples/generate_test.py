@@ -15,6 +15,8 @@ import subprocess
 import sys
 import tempfile
 
+from tiers import all_tests
+
 MODEL, WIDE, UNTOKENIZED, PROGRAM, *LAUNCHER = sys.argv[1:]
 
 
@@ -48,18 +50,18 @@ def many_prompts(folder):
     path = os.path.join(folder, "prompts.jsonl")
     with open(path, "w", encoding="utf-8") as file:
         file.write("\n".join(json.dumps(line) for line in prompts) + "\n\n")
-    for ranks in (1, 2, 3):
+    for ranks in (1, 2, 3) if all_tests() else (1, 3):
         found = lines_of(run(ranks, "--prompts", path))
         expect((ranks, found), len(found) == len(prompts))
         for prompt, line in zip(prompts, found):
             expect((ranks, line), len(line["tokens"]) == prompt["max_tokens"] and line["finish_reason"] == "length")
             expect(line, bytes(line["tokens"]).decode(errors="replace") == line["text"])
         expect(found, [line["prompt_tokens"] for line in found] == [len(word.encode()) for word in words])
-        for rows in (1, 3, 20):
+        for rows in (1, 3, 20) if all_tests() else (3, 20):
             expect((ranks, rows), lines_of(run(ranks, "--prompts", path, "--rows", rows)) == found)
         alone = run(ranks, "--prompt", words[1], "--new-tokens", prompts[1]["max_tokens"], "--seed", 1)
         expect((ranks, alone), found[1]["text"] in alone)
-    for bits in (16, 8, 4):
+    for bits in (16, 8, 4) if all_tests() else (4,):
         texts = run(2, "--prompts", path, "--weight-bits", bits, weights=WIDE)
         expect(texts, len(lines_of(texts)) == len(prompts))
         expect(bits, run(2, "--prompts", path, "--weight-bits", bits, "--rows", 1, weights=WIDE) == texts)
@@ -102,7 +104,7 @@ def dialogue(folder):
         file.write("{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}"
                    "{% if add_generation_prompt %}<assistant>{% endif %}")
     greedy = ("--temperature", 0, "--new-tokens", 12)
-    for ranks in (1, 3):
+    for ranks in (1, 3) if all_tests() else (3,):
         output = run(ranks, "--chat", *greedy, weights=model, stdin="constexpr\nauto x\n")
         answers = output.split("> ")[-3:]
         expect(answers, len(answers) == 3 and answers[2] == "\n")

@@ -27,6 +27,8 @@ import sys
 import tempfile
 import time
 
+from tiers import all_tests
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 MODEL = "--layers 1 --features 16 --heads 2 --hidden 24 --context 32 --batch 4 --rate-schedule constant --warmup 2".split()
 MODEL = ["--text", str(ROOT / "include" / "shardwise" / "layout")] + MODEL
@@ -298,18 +300,19 @@ def hosts(folder):
     def to_others(said):
         return re.findall(r"^ +\w+ +to other hosts +(.*B) +(\S+ \S*B)$", said, re.MULTILINE)
 
-    # Planned as they lie there: every collective, and a pipeline's messages.
-    for pretended, options, where in (
+    # Planned as they lie there: every collective, and a pipeline's messages. Dealt out in turn, or in any order, inner axes
+    # are within hosts all the same.
+    meshes = (
+        ("01", ["--pp", "2"], "pp 2 across 2 hosts"),
+        ("0110", ["--replicas", "2", "--zero", "3"], "dp 2 within a host; replica 2 across 2 hosts"),
+        ("0101", ["--tp", "2"], "tp 2 within a host; dp 2 across 2 hosts"),
+        ("011010", ["--pp", "2"], "dp 3 within a host; pp 2 across 2 hosts"),
         ("01", [], "dp 2 across 2 hosts"),
         ("0011", ["--zero", "3"], "dp 4 across 2 hosts"),
         ("0011", ["--tp", "2"], "tp 2 within a host; dp 2 across 2 hosts"),
-        ("01", ["--pp", "2"], "pp 2 across 2 hosts"),
         ("0001", ["--zero", "1"], "dp 4 across 2 hosts"),
-        # Dealt out in turn, or in any order: inner axes are within hosts all the same.
-        ("0101", ["--tp", "2"], "tp 2 within a host; dp 2 across 2 hosts"),
-        ("0110", ["--replicas", "2", "--zero", "3"], "dp 2 within a host; replica 2 across 2 hosts"),
-        ("011010", ["--pp", "2"], "dp 3 within a host; pp 2 across 2 hosts"),
-    ):
+    )
+    for pretended, options, where in meshes if all_tests() else meshes[:2]:
         said = run(on(pretended, options), 0, [f"\n{where}\n"])
         rows = to_others(said)
         assert "warning:" not in said and rows, said
@@ -318,12 +321,13 @@ def hosts(folder):
     said = run(on("0111", ["--zero", "1", "--replicas", "2"]))
     assert "to other hosts" not in said, said
     # A group that has room on a host, and is not there.
-    for pretended in ("000111", "010101"):
+    for pretended in ("000111", "010101") if all_tests() else ("000111",):
         said = run(on(pretended, ["--tp", "2"]), 0, ["\ntp 2 across 2 hosts; dp 3 across 2 hosts\n",
                    "warning: ranks along tp 2 are on different hosts \\(rank 2 on .*, rank 3 on .*--map-by ppr:2:node"])
         assert said.count("warning:") == 1, said
     # None has room.
-    for pretended, options in (("01", ["--tp", "2"]), ("0011", ["--pp", "2", "--tp", "2"]), ("0011", [])):
+    meshes = (("01", ["--tp", "2"]), ("0011", ["--pp", "2", "--tp", "2"]), ("0011", []))
+    for pretended, options in meshes if all_tests() else meshes[:1]:
         assert "warning:" not in run(on(pretended, options))
 
 
@@ -351,10 +355,12 @@ def context(folder):
             for a, b in zip(ours, theirs):
                 assert (a is None) == (b is None) and (a is None or abs(a / b - 1) < within), (found, expected)
 
-    for model in ([], documents, ["--optimizer", "muon"], ["--tied"]):
+    models = (documents, [], ["--optimizer", "muon"], ["--tied"])
+    meshes = ((4, "--cp 2 --tp 2 --sp --zero 2 --micro-batches 2"), (2, "--cp 2"), (3, "--cp 3 --zero 3 --recompute"),
+              (4, "--pp 2 --cp 2 --micro-batches 2 --zero 1"), (4, "--dp 2 --cp 2 --zero 1"))
+    for model in models if all_tests() else models[:1]:
         alone, _ = losses(1, model)
-        for ranks, mesh in ((2, "--cp 2"), (3, "--cp 3 --zero 3 --recompute"), (4, "--cp 2 --tp 2 --sp --zero 2 --micro-batches 2"),
-                            (4, "--pp 2 --cp 2 --micro-batches 2 --zero 1"), (4, "--dp 2 --cp 2 --zero 1")):
+        for ranks, mesh in meshes if all_tests() else meshes[:1]:
             print(model, mesh, flush=True)
             found, said = losses(ranks, model + mesh.split())
             same(found, alone)

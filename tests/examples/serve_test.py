@@ -22,6 +22,8 @@ import tempfile
 import time
 import uuid
 
+from tiers import all_tests
+
 MODEL, SERVER, GENERATE, *LAUNCHER = sys.argv[1:]
 CONTEXT = 6000
 TEMPLATE = ("{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}"
@@ -308,7 +310,8 @@ def main(folder):
     with open(os.path.join(model, "chat_template.jinja"), "w", encoding="utf-8") as file:
         file.write(TEMPLATE)
 
-    for ranks, options in ((1, ()), (2, ("--pp", 2)), (3, ("--rows", 3, "--timeout", 5))):
+    meshes = ((1, ()), (2, ("--pp", 2)), (3, ("--rows", 3, "--timeout", 5)))
+    for ranks, options in meshes if all_tests() else meshes[1:]:
         server = Server(model, ranks, *options, "--max-body", 1)
         answers(server, expected)
         dialogue_and_options(server, expected)

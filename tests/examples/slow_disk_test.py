@@ -14,6 +14,8 @@ import sys
 import tempfile
 import time
 
+from tiers import all_tests
+
 TRAIN, SLOW_DISK = sys.argv[1:3]
 TEXT = str(pathlib.Path(__file__).resolve().parent.parent.parent / "include" / "shardwise" / "mesh")
 SMALL = f"--text {TEXT} --layers 1 --features 32 --heads 4 --kv-heads 4 --hidden 48 --context 16 --batch 4 --steps 4 --timeout 1".split()
@@ -44,7 +46,8 @@ def run(kind, seconds):
     return None if done.returncode == 69 and re.search(report, done.stderr) and took < 60 else said
 
 
-jobs = [(kind, 3) for kind in KINDS] + [(kind, 1000) for kind in ("in the background", "export", "cache of tokens")]
+for_ever = ("in the background", "export", "cache of tokens") if all_tests() else ("in the background",)
+jobs = [(kind, 1000) for kind in for_ever] + [(kind, 3) for kind in KINDS]
 with concurrent.futures.ThreadPoolExecutor(3) as pool:
     problems = [said for said in pool.map(lambda job: run(*job), jobs) if said]
 print("\n\n".join(problems))
