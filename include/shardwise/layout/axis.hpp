@@ -10,9 +10,6 @@
 /// struct replica { static constexpr const char* name = "replica"; static constexpr bool data = true; };
 /// ```
 
-#include <span>
-
-#include <shardwise/base/bodies.hpp>
 #include <shardwise/layout/layout.hpp>
 
 namespace shardwise {
@@ -73,9 +70,6 @@ inline constexpr bool along_sequences<Axis> = Axis::sequence;
 template <class Axis, class... All>
 inline constexpr int times_among = (int{std::same_as<Axis, All>} + ...);
 
-/// The names of the axes in `set`, joined by `between`.
-std::string joined_names(std::span<const char* const> names, AxisSet set, const char* between);
-
 }  // namespace detail
 
 /// An ordered list of mesh axes, outermost first.
@@ -101,26 +95,15 @@ struct AxisList {
 
   /// The names of the axes in `set`, joined by `between`: "dp+tp".
   static std::string text(AxisSet set, const char* between) {
-    return detail::joined_names(names, set, between);
+    std::string text;
+    for (int axis = 0; axis < count; ++axis) {
+      if (set >> axis & 1u) text += (text.empty() ? "" : between) + std::string(names[axis]);
+    }
+    return text;
   }
 
   template <int Position>
   using at = std::tuple_element_t<static_cast<std::size_t>(Position), std::tuple<Axes...>>;
 };
-
-#ifdef SHARDWISE_BODIES
-namespace detail {
-
-SHARDWISE_INLINE std::string joined_names(std::span<const char* const> names, AxisSet set,
-                                          const char* between) {
-  std::string text;
-  for (std::size_t axis = 0; axis < names.size(); ++axis) {
-    if (set >> axis & 1u) text += (text.empty() ? "" : between) + std::string(names[axis]);
-  }
-  return text;
-}
-
-}  // namespace detail
-#endif
 
 }  // namespace shardwise
