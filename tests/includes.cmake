@@ -59,6 +59,7 @@ set(files "^(fcntl|pwd|unistd)\\.h$|^sys/")
 foreach(room base layout schedule record guard mesh)
   set(may_${room} "${std}")
 endforeach()
+string(APPEND may_base "|^pthread\\.h$")  # mutex.hpp
 # And comm/mpi.hpp alone: mpi.h; comm/thread.hpp alone: what gives a thread; what shares memory: the system's.
 set(may_comm "${std}|^sched\\.h$")
 set(may_kernel "${std}|${eigen}|^dnnl\\.h$|^[a-z0-9]*intrin\\.h$")  # and kernel/onednn.hpp alone: signal.h
