@@ -217,8 +217,7 @@ constexpr auto alongside(const X& x, const Other& other) {
 #ifdef SHARDWISE_BODIES
 namespace detail {
 
-[[noreturn, gnu::cold, gnu::noinline]] SHARDWISE_INLINE void fail_on_two_meshes(
-    std::span<const Index> first) {
+SHARDWISE_INLINE void fail_on_two_meshes(std::span<const Index> first) {
   fail({"the operands, of which the first is ", first,
         ", live on two different meshes of one type: copies of one are the same mesh"});
 }

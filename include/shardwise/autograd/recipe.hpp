@@ -63,7 +63,7 @@ class Kept {
 #ifdef SHARDWISE_BODIES
 namespace detail {
 
-[[noreturn, gnu::cold, gnu::noinline]] SHARDWISE_INLINE void value_has_changed() {
+SHARDWISE_INLINE void value_has_changed() {
   throw std::logic_error(
       "Tape::backward: a parameter was changed after the forward pass that used it: the gradient would be "
       "that of neither value; call backward before the optimizer's step");

@@ -8,9 +8,9 @@
 /// alone compiles the bodies as inline functions. A program that links the CMake target `shardwise::shardwise` does
 /// not read them: the target compiles them once.
 ///
-/// A constexpr function must be visible. At run time it calls a body, whose name ends in `_once`; in constant evaluation
-/// it does the same itself. It asks `__builtin_is_constant_evaluated()`: g++ drops the other branch before it generates
-/// code for what that calls, which it does not after `std::is_constant_evaluated()`.
+/// A constexpr function must be visible. At run time it calls a body, whose name ends in `_once`; in constant
+/// evaluation it does the same itself. It asks `__builtin_is_constant_evaluated()`: g++ drops the other branch before
+/// it generates code for what that calls, which it does not after `std::is_constant_evaluated()`.
 ///
 /// The same target instantiates the kernels for the element types of parameters. Write
 /// `SHARDWISE_COMPILE(kernel::gemm<float, float>)` after a function template, or

@@ -244,7 +244,7 @@ SHARDWISE_INLINE MeshSizes fitted(const Communicator& ranks, std::span<const cha
   return sizes;
 }
 
-[[noreturn, gnu::cold, gnu::noinline]] SHARDWISE_INLINE void no_ranks() {
+SHARDWISE_INLINE void no_ranks() {
   fail<std::logic_error>({"a mesh that was made without ranks, as by Mesh(), or is that of an empty tensor"});
 }
 

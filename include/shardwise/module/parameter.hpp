@@ -192,7 +192,7 @@ struct OperandTraits<AsStored<P>> {
 #ifdef SHARDWISE_BODIES
 namespace detail {
 
-[[noreturn, gnu::cold, gnu::noinline]] SHARDWISE_INLINE void no_cell() {
+SHARDWISE_INLINE void no_cell() {
   throw std::logic_error(
       "a parameter is used that was moved from, with its model: use the model that it was moved to");
 }

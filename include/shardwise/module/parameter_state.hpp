@@ -254,12 +254,12 @@ constexpr Shared<Recipe> gathered_again(const Shared<ParameterState>& cell) {
 
 #ifdef SHARDWISE_BODIES
 
-[[noreturn, gnu::cold, gnu::noinline]] SHARDWISE_INLINE void ParameterState::fail_unset() const {
+SHARDWISE_INLINE void ParameterState::fail_unset() const {
   fail<std::logic_error>({"a parameter ", stored.extents(),
                           " is used before it has a value: call initialize(model, seed) first; if you "
                           "did, a module's visit does not name it"});
 }
-[[noreturn, gnu::cold, gnu::noinline]] SHARDWISE_INLINE void ParameterState::fail_not_gathered() const {
+SHARDWISE_INLINE void ParameterState::fail_not_gathered() const {
   fail<std::logic_error>({"a fully sharded parameter ", stored.extents(),
                           " is used, but not gathered: run the modules that use it in a Unit (what this "
                           "rank keeps of it is stored())"});
@@ -282,7 +282,7 @@ SHARDWISE_INLINE void ParameterState::await_once() { await_here(); }
 
 #ifdef SHARDWISE_BODIES
 
-[[noreturn, gnu::cold, gnu::noinline]] SHARDWISE_INLINE void Init::fail(const char* what, double value) {
+SHARDWISE_INLINE void Init::fail(const char* what, double value) {
   detail::fail(
       {"first values: their ", what, " is ", value, ", which must be 0 or more, and a finite number"});
 }

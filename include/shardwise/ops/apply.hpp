@@ -63,9 +63,9 @@ constexpr void record_here(Tape& tape, const Op& op, const MeshHandle& mesh, con
   tape.record<Node>(op, mesh, y, output, std::move(residual), slot, passing, std::move(x)...);
 }
 
-/// The part of `apply` that works on blocks, at run time. It depends neither on layouts nor on the mesh, so that all of them share
-/// it; and so do all programs, for the operations and ranks of `SHARDWISE_COMPILE_OPERATION`. `Blocks` is the type of a
-/// function from the views of the operands to that of the result.
+/// The part of `apply` that works on blocks, at run time. It depends neither on layouts nor on the mesh, so all of them
+/// share it; and so do all programs, for the operations and ranks of `SHARDWISE_COMPILE_OPERATION`. `Blocks` is the
+/// type of a function from the views of the operands to that of the result.
 template <class Op, class Blocks>
 struct OnBlocks;
 template <class Op, class T, int Rank, class... E, int... Ranks>

@@ -112,7 +112,8 @@ struct Numbered {
   T value;
 };
 
-/// The class depends neither on layouts nor on the mesh, so all uses of an operation on blocks of the same ranks share it.
+/// The class depends neither on layouts nor on the mesh, so all uses of an operation on blocks of the same ranks
+/// share it.
 template <class Op, class Y, class Numbers, class... Inputs>
 class OpNode;
 

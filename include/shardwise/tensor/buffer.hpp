@@ -83,13 +83,13 @@ constexpr T* data_of(const Buffer& buffer) {
 
 #ifdef SHARDWISE_BODIES
 
-[[noreturn, gnu::cold, gnu::noinline]] SHARDWISE_INLINE void no_block() {
+SHARDWISE_INLINE void no_block() {
   throw std::logic_error(
       "an empty tensor is used: one that was moved from, or a gradient that no backward pass has reached. A "
       "parameter has gradient() before reduce_gradients, and finished_gradient() from then until the "
       "optimizer's step");
 }
-[[noreturn, gnu::cold, gnu::noinline]] SHARDWISE_INLINE void no_memory() {
+SHARDWISE_INLINE void no_memory() {
   throw std::logic_error(
       "elements are asked of a tensor on a dry mesh, which has none: its size alone is counted");
 }

@@ -283,8 +283,7 @@ using cotangent_of = relaid<X, packed(cotangent(X::layout))>;
 #ifdef SHARDWISE_BODIES
 namespace detail {
 
-[[noreturn, gnu::cold, gnu::noinline]] SHARDWISE_INLINE void fail_extents(std::span<const Index> shape,
-                                                                          const char* of) {
+SHARDWISE_INLINE void fail_extents(std::span<const Index> shape, const char* of) {
   const bool negative = std::any_of(shape.begin(), shape.end(), [](Index extent) { return extent < 0; });
   if (negative) fail({of, ": an extent is negative in ", shape});
   fail({of, ": ", shape, " are more than 2^58 elements"});
