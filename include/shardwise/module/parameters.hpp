@@ -247,8 +247,8 @@ constexpr void set_communication(M& module, communicate_as<Forward, Backward> as
 
 /// From now on the parameters of `module` have at most this ZeRO level on the axes where they have 1 or 2 (`Zero<1>`,
 /// `Zero<2>`): so one compiled model serves several levels. Gradients and optimizer state have other layouts then,
-/// which are not those of the types. Must be the same on all ranks, and precede the first backward pass and the optimizer's
-/// state. Throws `std::logic_error` if a parameter has a gradient.
+/// which are not those of the types. Must be the same on all ranks, and precede the first backward pass and the
+/// optimizer's state. Throws `std::logic_error` if a parameter has a gradient.
 template <class M>
 constexpr void lower_zero_level(M& module, int level) {
   for (detail::ParameterState* cell : detail::parameters_of(module)) cell->lower_zero_level(level);
