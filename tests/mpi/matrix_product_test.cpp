@@ -48,7 +48,7 @@ struct Case {
 
 template <class T, class MeshType>
 void check(const MeshType& mesh, const Case& at) {
-  const auto [m, n, k] = at.extents;
+  const Index m = at.extents.rows, n = at.extents.columns, k = at.extents.inner;
   const Dense a = random_dense({m, k}, 1), b = random_dense({k, n}, 2), c = product(a, b);
   const detail::ProductOperand left{placed<T>(mesh, at.a, at.stored.a ? transposed(a) : a), at.stored.a},
       right{placed<T>(mesh, at.b, at.stored.b ? transposed(b) : b), at.stored.b};

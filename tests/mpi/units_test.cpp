@@ -124,9 +124,9 @@ Outcome expected_of(Call call, int micro_batches = 1, std::uint64_t seed = 4) {
 }
 void check_equal(const Outcome& found, const Outcome& expected) {
   REQUIRE(found.size() == expected.size());
-  for (const auto& [name, numbers] : found) {
-    INFO(name);
-    CHECK(error(numbers, expected.at(name)) < 1e-13);
+  for (const auto& parameter : found) {
+    INFO(parameter.first);
+    CHECK(error(parameter.second, expected.at(parameter.first)) < 1e-13);
   }
 }
 
