@@ -24,7 +24,9 @@ class CacheRows {
  public:
   /// Empty rows, all of which are selected. If the batch is `sharded`, they stay so.
   constexpr CacheRows(Index rows, Index capacity, bool sharded)
-      : lengths_(static_cast<std::size_t>(std::max<Index>(rows, 0))), capacity_(capacity), sharded_(sharded) {
+      : lengths_(static_cast<std::size_t>(std::max<Index>(rows, 0)), Index{0}),
+        capacity_(capacity),
+        sharded_(sharded) {
     select_all();
   }
 
