@@ -188,20 +188,12 @@ namespace {
 
 /// A step of two layers on four ranks.
 constexpr LlamaConfig small{
-    .vocabulary = 64,
-    .features = 256,
-    .layers = 2,
-    .heads = 8,
-    .kv_heads = 8,
-    .head_dim = 24,
-    .hidden = 64,
-    .latent = LatentSizes{.q_rank = 48, .kv_rank = 32, .rope_dim = 8, .value_dim = 16}};
+    .vocabulary = 64, .features = 256, .layers = 2, .heads = 8, .kv_heads = 8, .head_dim = 24, .hidden = 64};
 template <class PlanType>
 constexpr auto step(bool latent, Index q_rank = 48) {
   return trace<Mesh<tp>>({4}, [=](const Mesh<tp>& mesh) {
     LlamaConfig config = small;
-    config.latent->q_rank = q_rank;
-    if (!latent) config.latent.reset();
+    if (latent) config.latent = LatentSizes{.q_rank = q_rank, .kv_rank = 32, .rope_dim = 8, .value_dim = 16};
     Llama<Mesh<tp>, PlanType> model(mesh, config);
     Tape tape;
     const auto ids = empty<std::int32_t, Replicate>(mesh, {1, 4});
