@@ -184,7 +184,8 @@ inline Json tokenizer_json(const JsonPart& values) {
                  {"added_tokens", std::move(added)},
                  {"pre_tokenizer",
                   {{"type", "Sequence"},
-                   {"pretokenizers", like_gpt ? Json{first} : Json{std::move(cut), digits ? first : bytes}}}},
+                   {"pretokenizers", like_gpt ? Json::array({first})
+                                              : Json::array({std::move(cut), digits ? first : bytes})}}},
                  {"post_processor", std::move(around)},
                  {"decoder", bytes},
                  {"model",
