@@ -114,15 +114,15 @@ void check_spectral(Index count, Index m, Index n) {
   const auto [u, s, v] = svd(x);
   for (Index i = 0; i < count; ++i) {
     const Matrix<double> a = matrix_of(x, i), us = matrix_of(u, i) * matrix_of(s, i).asDiagonal();
-    CHECK(excess<T>(us * matrix_of(v, i).transpose() - a, static_cast<double>(std::max(m, n)) * norm_1(a)) <=
-          1);
+    CHECK(excess<T>(product(us, matrix_of(v, i).transpose()) - a,
+                    static_cast<double>(std::max(m, n)) * norm_1(a)) <= 1);
   }
   const auto square = random<T, Placement>(line(), {count, n, n}, 2);
   const auto [values, vectors] = eigh(square);
   for (Index i = 0; i < count; ++i) {
     const Matrix<double> half = matrix_of(square, i), a = (half + half.transpose()) / 2,
                          z = matrix_of(vectors, i);
-    CHECK(excess<T>(z * matrix_of(values, i).asDiagonal() * z.transpose() - a,
+    CHECK(excess<T>(product(z * matrix_of(values, i).asDiagonal(), z.transpose()) - a,
                     static_cast<double>(n) * norm_1(a)) <= 1);
   }
 }
@@ -140,7 +140,8 @@ void check_cholesky(Index n) {
   const auto l = cholesky(a);
   for (Index i = 0; i < 2; ++i) {
     const Matrix<double> whole = matrix_of(a, i), factor = matrix_of(l, i);
-    CHECK(excess<T>(factor * factor.transpose() - whole, static_cast<double>(n) * norm_1(whole)) <= 1);
+    CHECK(excess<T>(product(factor, factor.transpose()) - whole, static_cast<double>(n) * norm_1(whole)) <=
+          1);
     CHECK(norm_1(Matrix<double>(factor.template triangularView<Eigen::StrictlyUpper>())) == 0);
   }
 }
@@ -177,7 +178,7 @@ TEST_CASE("Var: the gradient of a determinant, and tensors off the tape") {
   tape.backward(l, place<Tensor<double, 2, Mesh<tp>, Replicate>>(mesh, weights));
   const Dense found = gather(g.gradient()), root = gather(inverse.value());
   const Eigen::Map<const Matrix<double>> gradient(found.values.data(), 3, 3), half(root.values.data(), 3, 3);
-  CHECK(norm_1(gradient - half.transpose() * half) <= 1e-12);
+  CHECK(norm_1(gradient - product(half.transpose(), half)) <= 1e-12);
 }
 
 constexpr auto plan = trace<Mesh<tp>>({4}, [](const auto& mesh) {

@@ -183,7 +183,7 @@ void check_least_squares(Index m, Index n, Index r, double condition) {
   const auto mesh = line();
   const auto a = conditioned<T>(m, n, condition, 1), b = random_matrix<T>(m, r, 2);
   const Matrix<double> x = wide<T>(full_tensor(lstsq(cut<T, P>(mesh, a), cut<T, P>(mesh, b))));
-  const Matrix<double> off = (wide(a) * x - wide(b)).transpose() * wide(a);
+  const Matrix<double> off = product((product(wide(a), x) - wide(b)).transpose(), wide(a));
   // A solution that is larger than b by the condition number has larger rounding errors.
   const double size = condition > 100 ? std::max(norm_1(b), norm_1(a) * norm_1(x)) : norm_1(b);
   CHECK(excess<T>(off, static_cast<double>(std::max<Index>(m, 1)) * norm_1(a) * size) <= 1);
@@ -236,9 +236,10 @@ TEST_CASE_TEMPLATE("svd_lowrank", T, float, double) {
       const Matrix<T> a = random_matrix<T>(m, rank, 1) * random_matrix<T>(rank, n, 2);
       const auto [u, s, v] = svd_lowrank(cut<T, Shard<0>>(mesh, a), rank, 7);
       const Matrix<double> left = wide<T>(full_tensor(u)), right = wide<T>(v.local());
-      const Matrix<double> found = left * s.local().template cast<double>().asDiagonal() * right.transpose();
+      const Matrix<double> found =
+          product(left * s.local().template cast<double>().asDiagonal(), right.transpose());
       CHECK(excess<T>(found - wide(a), static_cast<double>(std::max(m, n)) * norm_1(a)) <= 1);
-      CHECK(norm_1(left.transpose() * left - Matrix<double>::Identity(rank, rank)) <= 1e-4);
+      CHECK(norm_1(product(left.transpose(), left) - Matrix<double>::Identity(rank, rank)) <= 1e-4);
       CHECK(std::is_sorted(s.data(), s.data() + rank, std::greater<>()));
       CHECK(svd_lowrank(cut<T, Shard<0>>(mesh, a), 2, 7).s.local()[1] ==
             doctest::Approx(static_cast<double>(s.local()[1])));

@@ -19,7 +19,7 @@ using Grid = Mesh<dp, tp>;
 /// ‖b - a x‖₁ in units of 25 ε n ‖a‖₁ ‖x‖₁.
 template <class T>
 double residual(const Matrix<T>& a, const Matrix<T>& x, const Matrix<T>& b) {
-  const Matrix<double> off = wide(b) - wide(a) * wide(x);
+  const Matrix<double> off = wide(b) - product(wide(a), wide(x));
   return excess<T>(off, static_cast<double>(a.rows()) * norm_1(a) * norm_1(x));
 }
 

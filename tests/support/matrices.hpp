@@ -5,8 +5,8 @@
 /// @file
 /// Matrices for the tests of linear algebra, and how far a factorization is from exact, in units of its bound.
 
-#include <Eigen/QR>
-#include <cmath>
+#include <Eigen/Core>
+#include <cstdint>
 #include <limits>
 #include <shardwise/kernel/random.hpp>
 
@@ -23,19 +23,16 @@ Matrix<T> random_matrix(Index m, Index n, std::uint64_t seed) {
   return x;
 }
 
+/// a · b.
+Matrix<double> product(const Matrix<double>& a, const Matrix<double>& b);
+
+double smallest_eigenvalue(const Matrix<double>& symmetric);
+
 /// An m x n matrix (m ≥ n) whose singular values fall from 1 to 1 / condition, in equal ratios.
+Matrix<double> conditioned(Index m, Index n, double condition, std::uint64_t seed);
 template <class T>
 Matrix<T> conditioned(Index m, Index n, double condition, std::uint64_t seed) {
-  if (n == 0) return Matrix<T>(m, 0);
-  const auto orthonormal = [](Index rows, Index columns, std::uint64_t s) -> Matrix<double> {
-    const Eigen::HouseholderQR<Matrix<double>> f(random_matrix<double>(rows, columns, s));
-    return f.householderQ() * Matrix<double>::Identity(rows, columns);
-  };
-  Matrix<double> scaled = orthonormal(m, n, seed);
-  for (Index j = 0; j < n; ++j) {
-    scaled.col(j) *= std::pow(condition, n > 1 ? -static_cast<double>(j) / static_cast<double>(n - 1) : 0.);
-  }
-  return (scaled * orthonormal(n, n, seed + 1).transpose()).template cast<T>();
+  return conditioned(m, n, condition, seed).template cast<T>();
 }
 
 /// The largest sum of the magnitudes of a column.
@@ -61,8 +58,9 @@ Matrix<double> wide(const Matrix<T>& x) {
 /// How far q is from orthonormal columns, and q · r from a.
 template <class T>
 double qr_excess(const Matrix<T>& a, const Matrix<T>& q, const Matrix<T>& r) {
-  const double off = excess<T>(wide(q) * wide(r) - wide(a), static_cast<double>(a.rows()) * norm_1(a));
-  const Matrix<double> products = wide(q).transpose() * wide(q);
+  const double off =
+      excess<T>(product(wide(q), wide(r)) - wide(a), static_cast<double>(a.rows()) * norm_1(a));
+  const Matrix<double> products = product(wide(q).transpose(), wide(q));
   return std::max(
       off, excess<T>(products - Matrix<double>::Identity(q.cols(), q.cols()), static_cast<double>(q.cols())));
 }
