@@ -4,6 +4,7 @@
 /// @file
 /// Equations with matrices that lie on all ranks: `CholeskyFactor` and `solve`, by their residuals, in many layouts.
 
+#include <Eigen/QR>
 #include <shardwise/linalg/cholesky_factor.hpp>
 #include <shardwise/linalg/solve.hpp>
 #include <shardwise/shardwise.hpp>
