@@ -62,7 +62,7 @@ def main():
     cmake = top + list(texts(root, ["cmake"], "*.cmake")) + list(texts(root, ["examples", "benchmarks"], "CMakeLists.txt"))
     sources = list(texts(root, ["include", "examples", "benchmarks", "tests"], "*.[ch]pp"))
     scripts = list(texts(root, ["examples", "benchmarks", "tests", ".ci"], "*.sh"))
-    scripts.append((root / "examples/tools/shardwise-run").read_text(encoding="utf-8"))
+    scripts.append((root / "examples/programs/run/shardwise-run").read_text(encoding="utf-8"))
     scripts += list(texts(root, ["examples", "benchmarks", "tests"], "*.py"))
 
     page = (root / "docs/reference/cmake.md").read_text(encoding="utf-8")

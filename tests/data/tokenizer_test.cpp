@@ -19,7 +19,7 @@
 #include <shardwise/data/json_lines.hpp>
 #include <shardwise/text/tokenizer.hpp>
 
-#include "../../examples/tools/printable.hpp"
+#include "../../examples/programs/generate/printable.hpp"
 
 namespace shardwise::testing::tokenizer {
 namespace {

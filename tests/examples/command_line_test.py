@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0
 
 """The command lines of the programs: help, versions, files of options, names from other programs, completions, manual pages, and
-the formats of --log.  command_line_test.py build/examples/tools"""
+the formats of --log.  command_line_test.py build/examples/programs"""
 
 import csv
 import json

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "../../examples/tools/gguf_model.hpp"
+#include "../../examples/programs/common/gguf_model.hpp"
 #include "mpi/scratch_folder.hpp"
 #include "support/gguf.hpp"
 

@@ -7,7 +7,7 @@ must be gone within 30 seconds; resumed, it must go on as a run that nobody dist
 within 1e-4 where each part runs on another mesh than the one before. With --stop it is asked to stop, by a signal to mpirun or to
 one rank, and no step may be lost.
 
-    kills.py build/examples/tools/shardwise-train [--kills 20] [--ranks 2] [--mesh="--zero 3"] [--other-mesh] [--stop] [--seed 1] [--folder DIR]
+    kills.py build/examples/programs/shardwise-train [--kills 20] [--ranks 2] [--mesh="--zero 3"] [--other-mesh] [--stop] [--seed 1] [--folder DIR]
 """
 
 import argparse

@@ -8,7 +8,7 @@
 
 #include <doctest/doctest.h>
 
-#include "../../examples/tools/openai_request.hpp"
+#include "../../examples/programs/serve/openai_request.hpp"
 
 namespace {
 

@@ -19,7 +19,7 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
-#include "../../examples/tools/host_memory.hpp"
+#include "../../examples/programs/common/host_memory.hpp"
 
 namespace {
 

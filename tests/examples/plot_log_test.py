@@ -2,7 +2,7 @@
 # SPDX-FileCopyrightText: 2026 The Shardwise developers
 # SPDX-License-Identifier: Apache-2.0
 
-"""examples/tools/plot_log.py: what its pictures show, read from the SVG by the labels of the axes, and what it refuses."""
+"""examples/programs/train/plot_log.py: what its pictures show, read from the SVG by the labels of the axes, and what it refuses."""
 
 import contextlib
 import io
@@ -18,7 +18,7 @@ import unittest
 import xml.etree.ElementTree
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-PROGRAM = os.path.join(HERE, "..", "..", "examples", "tools", "plot_log.py")
+PROGRAM = os.path.join(HERE, "..", "..", "examples", "programs", "train", "plot_log.py")
 sys.path.insert(0, os.path.dirname(PROGRAM))
 import plot_log  # noqa: E402
 SVG = "{http://www.w3.org/2000/svg}"

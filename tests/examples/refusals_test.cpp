@@ -10,7 +10,7 @@
 #include <functional>
 #include <optional>
 
-#include "../../examples/tools/trained_model.hpp"
+#include "../../examples/programs/common/trained_model.hpp"
 #include "simulated_program.hpp"
 
 namespace {

@@ -13,7 +13,7 @@
 #include <doctest/doctest.h>
 #include <shardwise/simulate/simulate.hpp>
 
-#include "../../examples/tools/programs.hpp"
+#include "../../examples/programs/common/programs.hpp"
 
 /// What a rank ends with.
 struct End {

@@ -15,7 +15,7 @@
 #include <shardwise/io/json.hpp>
 #include <support/comma_locale.hpp>
 
-#include "../../examples/tools/training_log.hpp"
+#include "../../examples/programs/train/training_log.hpp"
 
 namespace {
 

@@ -9,7 +9,7 @@
 
 #include <shardwise/ops/quantized.hpp>
 
-#include "../../examples/tools/gguf_model.hpp"
+#include "../../examples/programs/common/gguf_model.hpp"
 #include "support/gguf.hpp"
 #include "target.hpp"
 

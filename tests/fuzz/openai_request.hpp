@@ -5,7 +5,7 @@
 /// @file
 /// The body of a request to shardwise-serve, for both routes. What passes can be computed.
 
-#include "../../examples/tools/openai_request.hpp"
+#include "../../examples/programs/serve/openai_request.hpp"
 #include "target.hpp"
 
 namespace fuzz {

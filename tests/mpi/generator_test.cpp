@@ -2,14 +2,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// @file
-/// Texts for many prompts at once, in examples/tools/generator.hpp: each gets the tokens that it gets alone, on one stage
+/// Texts for many prompts at once, in examples/programs/common/generator.hpp: each gets the tokens that it gets alone, on one stage
 /// or two; and how texts end.
 
 #include <doctest/doctest.h>
 
 #include <map>
 
-#include "../../examples/tools/generator.hpp"
+#include "../../examples/programs/common/generator.hpp"
 #include "outcome.hpp"
 
 namespace tools {

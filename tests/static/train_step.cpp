@@ -9,8 +9,8 @@
 #include <shardwise/schedule/one_forward_one_backward.hpp>
 #include <shardwise/train/adamw.hpp>
 
-#include "../../examples/tools/llama_mesh.hpp"
-#include "../../examples/tools/train_step.hpp"
+#include "../../examples/programs/common/llama_mesh.hpp"
+#include "../../examples/programs/common/train_step.hpp"
 
 namespace tools {
 namespace {

@@ -1,0 +1,103 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// The data for training or evaluation.
+
+#include <algorithm>
+#include <utility>
+#include <variant>
+
+#include <shardwise/data/load_batch.hpp>
+#include <shardwise/data/token_corpus.hpp>
+
+#include "../common/trained_model.hpp"
+
+namespace tools {
+
+/// Replicas that train alone, and the number of this rank's.
+struct Replicas {
+  sw::Index count = 1, own = 0;
+};
+
+/// Corpora whose tokens follow one another, as in a mix.
+class TokenCorpora {
+ public:
+  void add(sw::TokenCorpus corpus) {
+    size_ += corpus.size();
+    parts_.push_back(std::move(corpus));
+  }
+  sw::Index size() const { return size_; }
+  /// As those of `TokenCorpus`.
+  void copy(sw::Index begin, std::span<std::int32_t> to) const {
+    for_each_part(begin, std::ssize(to), [&](const sw::TokenCorpus& part, sw::Index first, sw::Index count) {
+      part.copy(first, to.first(static_cast<std::size_t>(count)));
+      to = to.subspan(static_cast<std::size_t>(count));
+    });
+  }
+  void read_ahead(sw::Index begin, sw::Index count) const {
+    for_each_part(begin, count, [](const sw::TokenCorpus& part, sw::Index first, sw::Index of_part) {
+      part.read_ahead(first, of_part);
+    });
+  }
+
+ private:
+  template <class F>
+  void for_each_part(sw::Index begin, sw::Index count, F f) const {
+    if (begin < 0 || count > size_ - begin)
+      sw::detail::fail<std::out_of_range>(
+          {"TokenCorpora: tokens ", begin, " to ", begin + count, " of ", size_});
+    for (const sw::TokenCorpus& part : parts_) {
+      const sw::Index own = std::clamp<sw::Index>(part.size() - begin, 0, count);
+      if (own > 0) f(part, begin, own);
+      begin = std::max<sw::Index>(begin - part.size(), 0);
+      count -= own;
+    }
+  }
+
+  std::vector<sw::TokenCorpus> parts_;
+  sw::Index size_ = 0;
+};
+
+/// Text as sequences of tokens, or documents; and their assignment to steps. Of the sampler's steps, replicas that
+/// train alone take turns.
+class TextData {
+ public:
+  TextData(const TokenCorpora& corpora, const sw::BatchSampler& sampler, Replicas replicas)
+      : source_(corpora), sampler_(sampler), replicas_(replicas) {}
+  TextData(const sw::DocumentRows& rows, const sw::BatchSampler& sampler, Replicas replicas)
+      : source_(rows), sampler_(sampler), replicas_(replicas) {}
+
+  const sw::BatchSampler& sampler() const { return sampler_; }
+  sw::Index steps_per_epoch() const {
+    return std::max<sw::Index>(1, sampler_.steps_per_epoch() / replicas_.count);
+  }
+  /// Whether an epoch of the sampler has such a step of this replica.
+  bool has(sw::Index step) const { return own_step(step) < sampler_.steps_per_epoch(); }
+  /// Null for sequences of tokens.
+  const sw::DocumentRows* rows() const { return std::get_if<sw::DocumentRows>(&source_); }
+  /// The number of targets in a step, of all replicas.
+  sw::Index counted(sw::Index step) const {
+    sw::Index sum = 0;
+    for (sw::Index own = step * replicas_.count; own < (step + 1) * replicas_.count; ++own)
+      sum += rows() ? rows()->counted(sampler_, own) : sampler_.counted(own);
+    return sum;
+  }
+  sw::LoadedBatch<Mesh> load(const Mesh& stage, sw::Index step, sw::Index micro_batch) const {
+    return std::visit(
+        [&](const auto& source) {
+          return sw::load_batch(stage, source, sampler_, own_step(step), micro_batch);
+        },
+        source_);
+  }
+
+ private:
+  sw::Index own_step(sw::Index step) const { return step * replicas_.count + replicas_.own; }
+
+  std::variant<TokenCorpora, sw::DocumentRows> source_;
+  sw::BatchSampler sampler_;
+  Replicas replicas_;
+};
+
+}  // namespace tools
