@@ -10,7 +10,7 @@
 #include <span>
 #include <vector>
 
-#include <shardwise/models/llama/files.hpp>
+#include <shardwise/llm/models/llama/files.hpp>
 #include <shardwise/nn/quantized.hpp>
 
 #include "support.hpp"

@@ -17,7 +17,7 @@
 #include <string_view>
 #include <vector>
 
-#include <shardwise/models/llama/model.hpp>
+#include <shardwise/llm/models/llama/model.hpp>
 #include <shardwise/shardwise.hpp>
 
 #include "median.hpp"

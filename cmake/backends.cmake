@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The Shardwise developers
 # SPDX-License-Identifier: Apache-2.0
 
-# Finds xxHash, and what Shardwise uses if it is there: libraries that multiply matrices, range-v3 for shardwise/data, and
+# Finds xxHash, and what Shardwise uses if it is there: libraries that multiply matrices, range-v3 for shardwise/llm/data, and
 # the libraries of shardwise::tokenizer. Our CMakeLists.txt reads this, and so does find_package(shardwise), on the machine
 # of the build and not on that of the installation. Input: SHARDWISE_GEMM. Results: shardwise_onednn, shardwise_blas,
 # shardwise_tokenizer_FOUND, shardwise_gemm_text; shardwise_problem is the text of an error, or empty.
@@ -58,7 +58,7 @@ if(NOT XXHASH_INCLUDE_DIR)
 endif()
 find_package(range-v3 QUIET)
 
-# text/tokenizer.hpp matches with PCRE2 and normalizes with utf8proc, which nothing else needs.
+# llm/text/tokenizer.hpp matches with PCRE2 and normalizes with utf8proc, which nothing else needs.
 find_package(PCRE2 MODULE QUIET)
 find_package(Utf8proc MODULE QUIET)
 set(shardwise_tokenizer_FOUND FALSE)

@@ -7,10 +7,10 @@
 
 #include <cstdio>
 
-#include <shardwise/models/llama/files.hpp>
+#include <shardwise/llm/models/llama/files.hpp>
+#include <shardwise/llm/text/byte_tokenizer.hpp>
+#include <shardwise/llm/text/sampling.hpp>
 #include <shardwise/shardwise.hpp>
-#include <shardwise/text/byte_tokenizer.hpp>
-#include <shardwise/text/sampling.hpp>
 
 namespace sw = shardwise;
 

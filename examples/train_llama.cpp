@@ -7,11 +7,11 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include <shardwise/data/load_batch.hpp>
-#include <shardwise/data/open_token_corpus.hpp>
-#include <shardwise/models/llama/files.hpp>
+#include <shardwise/llm/data/load_batch.hpp>
+#include <shardwise/llm/data/open_token_corpus.hpp>
+#include <shardwise/llm/models/llama/files.hpp>
+#include <shardwise/llm/text/byte_tokenizer.hpp>
 #include <shardwise/shardwise.hpp>
-#include <shardwise/text/byte_tokenizer.hpp>
 
 namespace sw = shardwise;
 

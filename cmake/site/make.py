@@ -25,7 +25,7 @@ LINK = re.compile(r"(\]\()([^)\s]+)(\))|((?:src|srcset)=\")([^\"]+)(\")")
 STOREYS = {
     "The core": "tensor mesh layout ops linalg autograd module parallel nn train pipeline schedule",
     "Files": "weights checkpoint io",
-    "Language models": "models text data",
+    "Language models": "llm/models llm/text llm/data",
     "To look at what runs": "inspect simulate guard record",
     "Under all of them": "base memory comm kernel",
 }
@@ -45,6 +45,11 @@ def pieces(text):
     """(is code, text) of a page."""
     for i, part in enumerate(re.split(r"(?ms)^([ ]*```.*?^[ ]*```[ ]*$)", text)):
         yield i % 2 == 1, part
+
+
+def room_of(header):
+    """`shardwise/nn/linear.hpp` → `nn`, `shardwise/llm/text/utf8.hpp` → `llm/text`, `shardwise/shardwise.hpp` → ``."""
+    return re.fullmatch(r"shardwise/((?:llm/)?\w+(?=/))?.*", header)[1] or ""
 
 
 def relative(to, page):
@@ -94,10 +99,10 @@ class Site:
         reference = names.Reference(xml, ROOT / "include")
         if reference.undocumented:
             fail("these public names have no comment:\n" + "\n".join(reference.undocumented))
-        about = dict(re.findall(r"(?m)^\| `(\w+)/` \| (.*?) \|", self.texts["docs/architecture.md"]))
+        about = dict(re.findall(r"(?m)^\| `([\w/]+)/` \| (.*?) \|", self.texts["docs/architecture.md"]))
         rooms = {}
         for path in reference.headers:
-            rooms.setdefault(path.split("/")[1] if path.count("/") > 1 else "", []).append(path)
+            rooms.setdefault(room_of(path), []).append(path)
         listed = " ".join(STOREYS.values()).split()
         if sorted(listed) != sorted(filter(None, rooms)) or set(about) != set(listed):
             fail("STOREYS in cmake/site/make.py and docs/architecture.md must name the rooms of include/shardwise: " +
@@ -110,17 +115,18 @@ class Site:
             start.append("\n## %s\n\n| room | holds |\n|---|---|" % storey)
             for room in inside.split():
                 start.append("| [%s](%s.md) | %s |" % (room, room, about[room]))
-                lines = ["[Names](README.md) ›\n\n# %s\n\n%s.\n" % (room, about[room][0].upper() + about[room][1:]),
+                lines = ["[Names](%s) ›\n\n# %s\n\n%s.\n" % (relative("README.md", room), room,
+                                                          about[room][0].upper() + about[room][1:]),
                          "| header | describes | names |\n|---|---|---|"]
                 for path in rooms[room]:
                     to = relative(names.page_of(path), room + ".md")
                     cells = ", ".join("[`%s`](%s#%s)" % (name, to, name) for name in every[path])
                     brief = re.match(r"(.*?\.)( |$)|.*", reference.first(path))
                     brief = re.sub(r"([\\`*_\[\]<>#|])", r"\\\1", brief[1] or brief[0])
-                    lines.append("| [%s](%s) | %s | %s |" % (path.split("/", 2)[2], to, brief, cells))
+                    lines.append("| [%s](%s) | %s | %s |" % (path.removeprefix("shardwise/%s/" % room), to, brief, cells))
                 self.add(NAMES + room + ".md", "\n".join(lines) + "\n")
         for path in reference.headers:
-            room = path.split("/")[1] if path.count("/") > 1 else ""
+            room = room_of(path)
             up = "[Names](%s) ›" % relative("README.md", names.page_of(path))
             if room:
                 up += " [%s](%s) ›" % (room, relative(room + ".md", names.page_of(path)))

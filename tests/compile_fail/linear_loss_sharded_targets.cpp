@@ -3,8 +3,8 @@
 
 // expect: LayoutError<Reason::operands_sharded_on_different_dimensions, On<dp>, Expected<Shard<0>, Reduced, Shard<0>>, Got<Shard<0>, Reduced, Shard<1>>, Cure<Hint::redistribute_to_what_is_Expected>, Of<detail::LinearCrossEntropyLossRule<false>>, In<LinearCrossEntropyLoss>, InA<Llama>>
 
+#include <shardwise/llm/models/llama/model.hpp>
 #include <shardwise/mesh/mesh.hpp>
-#include <shardwise/models/llama/model.hpp>
 #include <shardwise/nn/linear_cross_entropy_loss.hpp>
 
 using namespace shardwise;

@@ -3,8 +3,8 @@
 
 // expect: LayoutError<Reason::operand_must_hold_integers, Got<float, float>, Cure<Hint::use_a_tensor_of_int32_or_int64>, Of<EmbeddingOp>, InA<Embedding>, InA<Llama>>
 
+#include <shardwise/llm/models/llama/model.hpp>
 #include <shardwise/mesh/mesh.hpp>
-#include <shardwise/models/llama/model.hpp>
 
 using namespace shardwise;
 template <class T>

@@ -3,8 +3,8 @@
 
 // expect: LayoutError<Reason::mesh_has_no_such_axis, Expected<AxisList<dp, tp>>, Got<kvr>, Cure<Hint::name_an_axis_of_the_mesh>>
 
+#include <shardwise/llm/models/llama/model.hpp>
 #include <shardwise/mesh/mesh.hpp>
-#include <shardwise/models/llama/model.hpp>
 
 using namespace shardwise;
 template <class MeshType>

@@ -3,8 +3,8 @@
 
 // expect: LayoutError<Reason::dimension_sharded_on_one_side_only, On<tp>, Expected<Shard<1>, Shard<1>>, Got<Shard<1>, Replicate>, Cure<Hint::redistribute_to_what_is_Expected>, Of<AddOp>, InA<LlamaLayer>, In<detail::Repeat>, InA<Llama>>
 
+#include <shardwise/llm/models/llama/model.hpp>
 #include <shardwise/mesh/mesh.hpp>
-#include <shardwise/models/llama/model.hpp>
 
 using namespace shardwise;
 using Ids = Tensor<int, 2, Mesh<dp, tp>, Shard<0>, Replicate>;

@@ -3,8 +3,8 @@
 
 // expect: LayoutError<Reason::styles_name_one_axis_twice, On<tp>, Got<RowwiseParallel<tp.*>, Zero<3, tp>>, Cure<Hint::give_each_axis_one_style>>
 
+#include <shardwise/llm/models/llama/model.hpp>
 #include <shardwise/mesh/mesh.hpp>
-#include <shardwise/models/llama/model.hpp>
 
 using namespace shardwise;
 using Grid = Mesh<dp, tp>;

@@ -3,8 +3,8 @@
 
 // expect: LayoutError<Reason::outer_data_axis_has_the_lower_zero_level, Got<RowwiseParallel<tp.*>, Zero<3, dp>, Zero<1, replica>>, Cure<Hint::give_the_left_axis_the_higher_level>>
 
+#include <shardwise/llm/models/llama/model.hpp>
 #include <shardwise/mesh/mesh.hpp>
-#include <shardwise/models/llama/model.hpp>
 
 using namespace shardwise;
 

@@ -4,8 +4,8 @@
 // A style for all modules of a plan is over axes of the mesh too.
 // expect: LayoutError<Reason::mesh_has_no_such_axis, Expected<AxisList<tp>>, Got<dp>, Cure<Hint::name_an_axis_of_the_mesh>>
 
+#include <shardwise/llm/models/llama/model.hpp>
 #include <shardwise/mesh/mesh.hpp>
-#include <shardwise/models/llama/model.hpp>
 
 using namespace shardwise;
 

@@ -4,8 +4,8 @@
 /// `Ring` is a style for the attention itself, `inner_attention`, not for the module with the projections around it.
 // expect: LayoutError<Reason::style_does_not_suit_the_module, Got<Name<layers.*.attention>, Ring<(cp)?>>, Cure<Hint::see_which_modules_the_style_applies_to>>
 
+#include <shardwise/llm/models/llama/model.hpp>
 #include <shardwise/mesh/mesh.hpp>
-#include <shardwise/models/llama/model.hpp>
 #include <shardwise/nn/ring_attention.hpp>
 
 using namespace shardwise;

@@ -4,7 +4,7 @@
 // A style is of one module; a model of several has a plan.
 // expect: LayoutError<Reason::name_or_form_of_another_library, Cure<Hint::pass_a_plan_which_PlanWith_takes_first>>
 
-#include <shardwise/models/llama/model.hpp>
+#include <shardwise/llm/models/llama/model.hpp>
 #include <shardwise/shardwise.hpp>
 
 using namespace shardwise;

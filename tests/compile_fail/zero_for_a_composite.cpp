@@ -4,8 +4,8 @@
 // A module of modules has no parameters of its own: its layers get the style, each or all by `PlanWith`.
 // expect: LayoutError<Reason::style_does_not_suit_the_module, Got<Name<layers.*>, Zero<3, dp>>, Cure<Hint::see_which_modules_the_style_applies_to>>
 
+#include <shardwise/llm/models/llama/model.hpp>
 #include <shardwise/mesh/mesh.hpp>
-#include <shardwise/models/llama/model.hpp>
 
 using namespace shardwise;
 using Grid = Mesh<dp, tp>;

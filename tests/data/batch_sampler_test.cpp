@@ -18,7 +18,7 @@
 #include <range/v3/view/drop.hpp>
 #include <range/v3/view/take.hpp>
 
-#include <shardwise/data/batch_sampler.hpp>
+#include <shardwise/llm/data/batch_sampler.hpp>
 
 namespace shardwise::testing::batch_sampler {
 namespace {

@@ -10,8 +10,8 @@
 #include <filesystem>
 #include <string>
 
-#include <shardwise/data/json_lines.hpp>
-#include <shardwise/text/byte_tokenizer.hpp>
+#include <shardwise/llm/data/json_lines.hpp>
+#include <shardwise/llm/text/byte_tokenizer.hpp>
 
 namespace shardwise::testing::chat_templates {
 namespace {

@@ -23,8 +23,8 @@
 #include <string_view>
 
 #include <shardwise/checkpoint/manifest_file.hpp>
-#include <shardwise/data/token_corpus.hpp>
-#include <shardwise/models/llama/config_file.hpp>
+#include <shardwise/llm/data/token_corpus.hpp>
+#include <shardwise/llm/models/llama/config_file.hpp>
 #include <shardwise/weights/weights.hpp>
 
 namespace shardwise::testing::damaged_files {

@@ -15,8 +15,8 @@
 #include <string>
 #include <vector>
 
-#include <shardwise/data/json_lines.hpp>
-#include <shardwise/text/byte_tokenizer.hpp>
+#include <shardwise/llm/data/json_lines.hpp>
+#include <shardwise/llm/text/byte_tokenizer.hpp>
 
 namespace shardwise::testing::json_lines {
 namespace {

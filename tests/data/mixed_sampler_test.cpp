@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include <shardwise/data/batch_sampler.hpp>
+#include <shardwise/llm/data/batch_sampler.hpp>
 
 namespace shardwise::testing::mixed_sampler {
 namespace {

@@ -8,7 +8,7 @@
 #include <set>
 #include <vector>
 
-#include <shardwise/text/sampling.hpp>
+#include <shardwise/llm/text/sampling.hpp>
 
 namespace shardwise::testing::sampling {
 namespace {

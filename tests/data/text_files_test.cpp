@@ -14,8 +14,8 @@
 #include <string_view>
 #include <vector>
 
-#include <shardwise/data/open_token_corpus.hpp>
-#include <shardwise/text/byte_tokenizer.hpp>
+#include <shardwise/llm/data/open_token_corpus.hpp>
+#include <shardwise/llm/text/byte_tokenizer.hpp>
 
 namespace shardwise::testing::text_files {
 namespace {

@@ -21,8 +21,8 @@
 #include <string>
 #include <vector>
 
-#include <shardwise/data/open_token_corpus.hpp>
-#include <shardwise/text/byte_tokenizer.hpp>
+#include <shardwise/llm/data/open_token_corpus.hpp>
+#include <shardwise/llm/text/byte_tokenizer.hpp>
 
 namespace shardwise::testing::token_corpus {
 namespace {

@@ -13,8 +13,8 @@
 #include <string>
 #include <vector>
 
-#include <shardwise/data/open_token_corpus.hpp>
-#include <shardwise/text/tokenizer.hpp>
+#include <shardwise/llm/data/open_token_corpus.hpp>
+#include <shardwise/llm/text/tokenizer.hpp>
 
 namespace shardwise::testing::tokenizer_corpus {
 namespace {

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include <shardwise/text/tokenizer.hpp>
+#include <shardwise/llm/text/tokenizer.hpp>
 
 namespace shardwise::testing::tokenizer_families {
 

@@ -15,7 +15,7 @@
 #include <string_view>
 #include <vector>
 
-#include <shardwise/text/tokenizer.hpp>
+#include <shardwise/llm/text/tokenizer.hpp>
 
 namespace shardwise::testing::tokenizer_limits {
 namespace {

@@ -16,8 +16,8 @@
 #include <utility>
 #include <vector>
 
-#include <shardwise/data/json_lines.hpp>
-#include <shardwise/text/tokenizer.hpp>
+#include <shardwise/llm/data/json_lines.hpp>
+#include <shardwise/llm/text/tokenizer.hpp>
 
 #include "../../examples/programs/generate/printable.hpp"
 

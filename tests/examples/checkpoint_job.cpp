@@ -13,7 +13,7 @@
 
 #include <shardwise/checkpoint/load.hpp>
 #include <shardwise/checkpoint/save.hpp>
-#include <shardwise/models/llama/files.hpp>
+#include <shardwise/llm/models/llama/files.hpp>
 #include <shardwise/shardwise.hpp>
 #include <string>
 #include <vector>

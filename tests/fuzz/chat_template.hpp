@@ -5,7 +5,7 @@
 /// @file
 /// A chat template, and a dialogue by it.
 
-#include <shardwise/text/chat_template.hpp>
+#include <shardwise/llm/text/chat_template.hpp>
 
 #include "target.hpp"
 

@@ -7,7 +7,7 @@
 
 #include <memory>
 
-#include <shardwise/models/llama/config_file.hpp>
+#include <shardwise/llm/models/llama/config_file.hpp>
 
 #include "target.hpp"
 

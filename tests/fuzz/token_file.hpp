@@ -9,7 +9,7 @@
 #include <cstring>
 #include <memory>
 
-#include <shardwise/data/token_corpus.hpp>
+#include <shardwise/llm/data/token_corpus.hpp>
 
 #include "target.hpp"
 

@@ -5,7 +5,7 @@
 /// @file
 /// tokenizer.json, and texts through it.
 
-#include <shardwise/text/tokenizer.hpp>
+#include <shardwise/llm/text/tokenizer.hpp>
 
 #include "target.hpp"
 

@@ -11,14 +11,14 @@
 
 #include <shardwise/inspect/plan_table.hpp>
 #include <shardwise/inspect/trace_file.hpp>
+#include <shardwise/llm/models/llama/model.hpp>
 #include <shardwise/mesh/trace.hpp>
-#include <shardwise/models/llama/model.hpp>
 #include <shardwise/nn/linear_cross_entropy_loss.hpp>
 #include <shardwise/tensor/factories.hpp>
 #include <shardwise/train/adamw.hpp>
 #include <shardwise/train/clip.hpp>
 
-#include <shardwise/models/llama/config_file.hpp>
+#include <shardwise/llm/models/llama/config_file.hpp>
 #include <shardwise/schedule/named.hpp>
 #include <support/comma_locale.hpp>
 #include <support/pages.hpp>

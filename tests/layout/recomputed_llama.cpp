@@ -5,7 +5,7 @@
 /// A Llama whose layers are recomputed, on a dry mesh: what is communicated again, and what memory is in use.
 
 #include <doctest/doctest.h>
-#include <shardwise/models/llama/model.hpp>
+#include <shardwise/llm/models/llama/model.hpp>
 #include <shardwise/shardwise.hpp>
 
 namespace shardwise {

@@ -6,7 +6,7 @@
 /// recomputed layers and a task beside it.
 
 #include <doctest/doctest.h>
-#include <shardwise/models/llama/model.hpp>
+#include <shardwise/llm/models/llama/model.hpp>
 #include <shardwise/shardwise.hpp>
 #include <support/plans.hpp>
 

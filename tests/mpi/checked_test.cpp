@@ -5,7 +5,7 @@
 /// What ranks must have alike, and compare where they are asked to.
 
 #include <doctest/doctest.h>
-#include <shardwise/data/load_batch.hpp>
+#include <shardwise/llm/data/load_batch.hpp>
 #include <shardwise/mesh/mesh.hpp>
 #include <shardwise/nn/mlp.hpp>
 #include <shardwise/ops/dropout.hpp>

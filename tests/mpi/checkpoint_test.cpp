@@ -9,8 +9,8 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <shardwise/checkpoint/checkpointer.hpp>
+#include <shardwise/llm/models/llama/model.hpp>
 #include <shardwise/mesh/mesh.hpp>
-#include <shardwise/models/llama/model.hpp>
 #include <shardwise/nn/cross_entropy_loss.hpp>
 #include <shardwise/tensor/distribute.hpp>
 #include <shardwise/train/adamw.hpp>

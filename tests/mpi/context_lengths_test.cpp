@@ -6,7 +6,7 @@
 /// of one rank, by every style; and that a causal ring shares its work evenly, as counted, as recorded, and by the blocks that
 /// the kernel computes.
 
-#include <shardwise/models/llama/model.hpp>
+#include <shardwise/llm/models/llama/model.hpp>
 #include <shardwise/nn/ring_attention.hpp>
 #include <shardwise/parallel/context_parallel.hpp>
 #include <shardwise/tensor/distribute.hpp>

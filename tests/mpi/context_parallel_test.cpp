@@ -5,8 +5,8 @@
 /// Sequences that are sharded from end to end: each way of attention gives what one rank computes, with the collectives of
 /// its table, alone and beside everything else.
 
+#include <shardwise/llm/models/llama/model.hpp>
 #include <shardwise/mesh/trace.hpp>
-#include <shardwise/models/llama/model.hpp>
 #include <shardwise/nn/cross_entropy_loss.hpp>
 #include <shardwise/nn/ring_attention.hpp>
 #include <shardwise/ops/arithmetic.hpp>

@@ -8,7 +8,7 @@
 #include <doctest/doctest.h>
 #include <shardwise/checkpoint/load.hpp>
 #include <shardwise/checkpoint/save.hpp>
-#include <shardwise/models/llama/files.hpp>
+#include <shardwise/llm/models/llama/files.hpp>
 #include <shardwise/nn/linear_cross_entropy_loss.hpp>
 #include <shardwise/ops/arithmetic.hpp>
 #include <shardwise/pipeline/pipeline.hpp>

@@ -7,7 +7,7 @@
 
 #include <doctest/doctest.h>
 #include <shardwise/checkpoint/contents.hpp>
-#include <shardwise/models/llama/model.hpp>
+#include <shardwise/llm/models/llama/model.hpp>
 #include <shardwise/pipeline/pipeline.hpp>
 #include <shardwise/schedule/one_forward_one_backward.hpp>
 #include <shardwise/shardwise.hpp>

@@ -6,7 +6,7 @@
 /// they are; and damaged files are refused.
 
 #include <doctest/doctest.h>
-#include <shardwise/models/llama/files.hpp>
+#include <shardwise/llm/models/llama/files.hpp>
 #include <shardwise/nn/quantized.hpp>
 
 #include <cmath>

@@ -5,10 +5,10 @@
 /// A Llama with experts: what it computes beside PyTorch, its published configurations, and its files.
 
 #include <doctest/doctest.h>
+#include <shardwise/llm/models/adapter_files.hpp>
+#include <shardwise/llm/models/llama/consolidate.hpp>
+#include <shardwise/llm/models/llama/import_weights.hpp>
 #include <shardwise/mesh/trace.hpp>
-#include <shardwise/models/adapter_files.hpp>
-#include <shardwise/models/llama/consolidate.hpp>
-#include <shardwise/models/llama/import_weights.hpp>
 #include <shardwise/train/check_gradients.hpp>
 #include <shardwise/train/clip.hpp>
 

@@ -6,8 +6,8 @@
 /// of norms of heads. tests/mpi/llama_reference.hpp compares what they compute with PyTorch.
 
 #include <doctest/doctest.h>
+#include <shardwise/llm/models/llama/files.hpp>
 #include <shardwise/mesh/trace.hpp>
-#include <shardwise/models/llama/files.hpp>
 #include <shardwise/nn/linear_cross_entropy_loss.hpp>
 #include <shardwise/train/adamw.hpp>
 #include <shardwise/train/muon.hpp>

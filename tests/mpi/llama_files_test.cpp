@@ -7,7 +7,7 @@
 
 #include <doctest/doctest.h>
 #include <sys/syscall.h>
-#include <shardwise/models/llama/files.hpp>
+#include <shardwise/llm/models/llama/files.hpp>
 
 #include <cmath>
 #include <functional>

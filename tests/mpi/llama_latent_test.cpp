@@ -5,8 +5,8 @@
 /// Multi-head latent attention: its sizes, its keys in config.json, its files, generation, and what it communicates.
 /// llama_reference.hpp compares what it computes with PyTorch.
 
+#include <shardwise/llm/models/llama/tensors.hpp>
 #include <shardwise/mesh/trace.hpp>
-#include <shardwise/models/llama/tensors.hpp>
 #include <shardwise/nn/ring_attention.hpp>
 #include <shardwise/train/adamw.hpp>
 #include <shardwise/weights/save_weights.hpp>

@@ -7,7 +7,7 @@
 /// gradient, losses of some steps of AdamW, and the weights after them. Later steps compute the loss in pieces.
 
 #include <doctest/doctest.h>
-#include <shardwise/models/llama/files.hpp>
+#include <shardwise/llm/models/llama/files.hpp>
 #include <shardwise/nn/cross_entropy_loss.hpp>
 #include <shardwise/nn/linear_cross_entropy_loss.hpp>
 #include <shardwise/train/adamw.hpp>

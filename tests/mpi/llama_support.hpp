@@ -5,8 +5,8 @@
 /// @file
 /// The meshes and plans of the Llama tests.
 
+#include <shardwise/llm/models/llama/model.hpp>
 #include <shardwise/mesh/mesh.hpp>
-#include <shardwise/models/llama/model.hpp>
 #include <shardwise/tensor/distribute.hpp>
 
 #include <array>

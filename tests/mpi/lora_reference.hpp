@@ -6,7 +6,7 @@
 /// @file
 /// A Llama with adapters, and the files that PyTorch's have (tests/reference/lora.py).
 
-#include <shardwise/models/adapter_files.hpp>
+#include <shardwise/llm/models/adapter_files.hpp>
 
 #include <filesystem>
 

@@ -7,8 +7,8 @@
 #include <doctest/doctest.h>
 #include <malloc.h>
 #include <shardwise/comm/progress.hpp>
+#include <shardwise/llm/models/llama/model.hpp>
 #include <shardwise/mesh/mesh.hpp>
-#include <shardwise/models/llama/model.hpp>
 #include <shardwise/nn/cross_entropy_loss.hpp>
 #include <shardwise/nn/linear_cross_entropy_loss.hpp>
 #include <shardwise/ops/reduction.hpp>

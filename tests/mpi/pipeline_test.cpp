@@ -6,7 +6,7 @@
 /// whatever the schedule, where it adds in the same order; with data, tensor and sequence parallelism and ZeRO too.
 
 #include <doctest/doctest.h>
-#include <shardwise/models/llama/model.hpp>
+#include <shardwise/llm/models/llama/model.hpp>
 #include <shardwise/pipeline/pipeline.hpp>
 #include <shardwise/schedule/by_costs.hpp>
 #include <shardwise/schedule/one_forward_one_backward.hpp>

@@ -5,7 +5,7 @@
 /// Styles for modules that are made of others: arguments and results are redistributed, the module is what it
 /// was.
 
-#include <shardwise/models/llama/model.hpp>
+#include <shardwise/llm/models/llama/model.hpp>
 #include <shardwise/nn/linear.hpp>
 #include <shardwise/ops/add.hpp>
 #include <shardwise/ops/arithmetic.hpp>

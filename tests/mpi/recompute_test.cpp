@@ -6,7 +6,7 @@
 
 #include <doctest/doctest.h>
 
-#include <shardwise/models/llama/model.hpp>
+#include <shardwise/llm/models/llama/model.hpp>
 #include <shardwise/shardwise.hpp>
 
 #include <cstddef>

@@ -16,17 +16,17 @@
 #include <string>
 #include <vector>
 
-#include <shardwise/data/json_lines.hpp>
-#include <shardwise/data/load_batch.hpp>
-#include <shardwise/data/open_token_corpus.hpp>
+#include <shardwise/llm/data/json_lines.hpp>
+#include <shardwise/llm/data/load_batch.hpp>
+#include <shardwise/llm/data/open_token_corpus.hpp>
+#include <shardwise/llm/models/llama/model.hpp>
+#include <shardwise/llm/text/byte_tokenizer.hpp>
 #include <shardwise/mesh/mesh.hpp>
 #include <shardwise/mesh/trace.hpp>
-#include <shardwise/models/llama/model.hpp>
 #include <shardwise/nn/cross_entropy_loss.hpp>
 #include <shardwise/nn/linear_cross_entropy_loss.hpp>
 #include <shardwise/ops/ops.hpp>
 #include <shardwise/tensor/distribute.hpp>
-#include <shardwise/text/byte_tokenizer.hpp>
 #include <shardwise/train/adamw.hpp>
 #include <shardwise/train/clip.hpp>
 

@@ -5,7 +5,7 @@
 /// A fully sharded model, and one with sharded state, are the same model in a file, and write the same text.
 
 #include <doctest/doctest.h>
-#include <shardwise/models/llama/files.hpp>
+#include <shardwise/llm/models/llama/files.hpp>
 #include <shardwise/nn/cross_entropy_loss.hpp>
 #include <shardwise/train/adamw.hpp>
 

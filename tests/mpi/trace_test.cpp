@@ -10,7 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include <shardwise/inspect/trace_file.hpp>
-#include <shardwise/models/llama/model.hpp>
+#include <shardwise/llm/models/llama/model.hpp>
 #include <shardwise/shardwise.hpp>
 
 namespace sw = shardwise;

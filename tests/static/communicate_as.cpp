@@ -5,7 +5,7 @@
 /// What messages carry, counted by the compiler: of redistributions, of layers by their styles, of gradients, and of
 /// parameters that are gathered.
 
-#include <shardwise/models/llama/model.hpp>
+#include <shardwise/llm/models/llama/model.hpp>
 #include <shardwise/shardwise.hpp>
 
 namespace shardwise {

@@ -5,7 +5,7 @@
 /// What a training step of a Llama communicates, in calls and bytes, as docs/learn/llama.md says: of two layers, as in
 /// PyTorch's example of FSDP with tensor parallelism.
 
-#include <shardwise/models/llama/model.hpp>
+#include <shardwise/llm/models/llama/model.hpp>
 #include <shardwise/shardwise.hpp>
 
 namespace shardwise {

@@ -4,8 +4,8 @@
 /// @file
 /// A step of a pipeline, counted by the compiler: what its stages send each other, and what happens within one as ever.
 
+#include <shardwise/llm/models/llama/model.hpp>
 #include <shardwise/mesh/trace.hpp>
-#include <shardwise/models/llama/model.hpp>
 #include <shardwise/nn/linear_cross_entropy_loss.hpp>
 #include <shardwise/pipeline/pipeline.hpp>
 #include <shardwise/schedule/one_forward_one_backward.hpp>

@@ -5,8 +5,8 @@
 /// Plans: which entry names which module, what is at fault with a plan, and what training a Llama communicates,
 /// counted by the compiler.
 
+#include <shardwise/llm/models/llama/model.hpp>
 #include <shardwise/mesh/trace.hpp>
-#include <shardwise/models/llama/model.hpp>
 #include <shardwise/nn/cross_entropy_loss.hpp>
 #include <shardwise/train/adamw.hpp>
 #include <shardwise/train/clip.hpp>

@@ -4,7 +4,7 @@
 /// @file
 /// The training step of the examples, counted by the compiler.
 
-#include <shardwise/data/load_batch.hpp>
+#include <shardwise/llm/data/load_batch.hpp>
 #include <shardwise/mesh/trace.hpp>
 #include <shardwise/schedule/one_forward_one_backward.hpp>
 #include <shardwise/train/adamw.hpp>

@@ -6,7 +6,7 @@
 /// A training step of a small Llama, on dry and real meshes, and what it must communicate along the axes of data
 /// parallelism, counted independently.
 
-#include <shardwise/models/llama/model.hpp>
+#include <shardwise/llm/models/llama/model.hpp>
 #include <shardwise/shardwise.hpp>
 
 #include <vector>

@@ -6,8 +6,8 @@
 #include <array>
 #include <cmath>
 
+#include <shardwise/llm/models/llama/files.hpp>
 #include <shardwise/mesh/trace.hpp>
-#include <shardwise/models/llama/files.hpp>
 #include <shardwise/module/named_parameters.hpp>
 #include <shardwise/nn/cross_entropy_loss.hpp>
 

@@ -8,7 +8,7 @@
 #include <cstdio>
 
 #include <shardwise/comm/environment.hpp>
-#include <shardwise/models/llama/config.hpp>
+#include <shardwise/llm/models/llama/config.hpp>
 #include <shardwise/weights/weights.hpp>
 
 namespace tools {

@@ -14,9 +14,9 @@
 #include <vector>
 
 #include <shardwise/io/mapped_file.hpp>
-#include <shardwise/models/llama/files.hpp>
-#include <shardwise/text/chat_template.hpp>
-#include <shardwise/text/tokenizer.hpp>
+#include <shardwise/llm/models/llama/files.hpp>
+#include <shardwise/llm/text/chat_template.hpp>
+#include <shardwise/llm/text/tokenizer.hpp>
 
 namespace tools {
 

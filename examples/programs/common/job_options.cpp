@@ -9,7 +9,7 @@
 #include <numeric>
 #include <stdexcept>
 
-#include <shardwise/models/llama/config_file.hpp>
+#include <shardwise/llm/models/llama/config_file.hpp>
 
 #include "llama_presets.hpp"
 #include "options.hpp"

@@ -9,8 +9,8 @@
 #include <string>
 #include <type_traits>
 
+#include <shardwise/llm/models/llama/plan.hpp>
 #include <shardwise/mesh/mesh.hpp>
-#include <shardwise/models/llama/plan.hpp>
 #include <shardwise/parallel/zero.hpp>
 
 namespace tools {

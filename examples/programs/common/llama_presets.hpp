@@ -12,7 +12,7 @@
 #include <string>
 #include <string_view>
 
-#include <shardwise/models/llama/families.hpp>
+#include <shardwise/llm/models/llama/families.hpp>
 
 namespace tools {
 

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include <shardwise/kernel/element.hpp>
-#include <shardwise/models/llama/part.hpp>
+#include <shardwise/llm/models/llama/part.hpp>
 #include <shardwise/record/communication_plan.hpp>
 #include <shardwise/schedule/named.hpp>
 #include <shardwise/train/optimizer_state.hpp>

@@ -6,7 +6,7 @@
 /// A Llama for generating text, real or dry: each rank has the layers of its stage of a pipeline (usually the only
 /// one).
 
-#include <shardwise/models/llama/model.hpp>
+#include <shardwise/llm/models/llama/model.hpp>
 #include <shardwise/nn/quantized.hpp>
 #include <shardwise/ops/narrow.hpp>
 #include <shardwise/pipeline/pipeline.hpp>

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include <shardwise/text/utf8.hpp>
+#include <shardwise/llm/text/utf8.hpp>
 
 namespace tools {
 

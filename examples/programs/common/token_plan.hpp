@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include <shardwise/models/llama/config.hpp>
+#include <shardwise/llm/models/llama/config.hpp>
 
 #include "llama_mesh.hpp"
 

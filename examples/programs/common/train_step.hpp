@@ -6,7 +6,7 @@
 /// One training step of a Llama, for `train` on a real mesh, and for `plan` on a dry one of any size.
 
 #include <shardwise/autograd/tape.hpp>
-#include <shardwise/models/llama/model.hpp>
+#include <shardwise/llm/models/llama/model.hpp>
 #include <shardwise/nn/linear_cross_entropy_loss.hpp>
 #include <shardwise/ops/arithmetic.hpp>
 #include <shardwise/pipeline/pipeline.hpp>

@@ -5,7 +5,7 @@
 /// A model in training, for one element type, `STEP_TYPE`, and all plans of a set, `STEP_SET` (step_plans.hpp).
 
 #include <shardwise/checkpoint/contents.hpp>
-#include <shardwise/models/llama/files.hpp>
+#include <shardwise/llm/models/llama/files.hpp>
 #include <shardwise/train/diloco.hpp>
 #include <shardwise/train/muon.hpp>
 

@@ -8,8 +8,8 @@
 
 #include <limits>
 
-#include <shardwise/data/load_batch.hpp>
 #include <shardwise/inspect/names.hpp>
+#include <shardwise/llm/data/load_batch.hpp>
 
 namespace tools {
 

@@ -14,7 +14,7 @@
 #include <optional>
 #include <string>
 
-#include <shardwise/data/loaded_batch.hpp>
+#include <shardwise/llm/data/loaded_batch.hpp>
 #include <shardwise/mesh/mesh.hpp>
 
 #include "step_job.hpp"

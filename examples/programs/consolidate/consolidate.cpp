@@ -10,8 +10,8 @@
 #include <filesystem>
 #include <string>
 
-#include <shardwise/models/llama/consolidate.hpp>
-#include <shardwise/models/llama/import_weights.hpp>
+#include <shardwise/llm/models/llama/consolidate.hpp>
+#include <shardwise/llm/models/llama/import_weights.hpp>
 
 #include "../common/byte_progress.hpp"
 #include "../common/command_line.hpp"

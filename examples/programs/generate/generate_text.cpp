@@ -18,8 +18,8 @@
 #include <sstream>
 #include <vector>
 
+#include <shardwise/llm/text/chat_template.hpp>
 #include <shardwise/mesh/mesh.hpp>
-#include <shardwise/text/chat_template.hpp>
 
 #include "../common/any_text_model.hpp"
 #include "../common/expect_weights.hpp"

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include <shardwise/text/sampling.hpp>
+#include <shardwise/llm/text/sampling.hpp>
 
 namespace tools {
 

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include <shardwise/text/utf8.hpp>
+#include <shardwise/llm/text/utf8.hpp>
 
 namespace tools {
 

@@ -11,7 +11,7 @@
 #include <shardwise/comm/environment.hpp>
 #include <shardwise/guard/agreement.hpp>
 #include <shardwise/kernel/gemm.hpp>
-#include <shardwise/models/llama/model.hpp>
+#include <shardwise/llm/models/llama/model.hpp>
 #include <shardwise/shardwise.hpp>
 
 #include "../common/options.hpp"

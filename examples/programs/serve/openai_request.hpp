@@ -5,8 +5,8 @@
 /// @file
 /// The bodies of OpenAI's requests for texts, and the JSON of answers and errors.
 
-#include <shardwise/text/chat_template.hpp>
-#include <shardwise/text/tokenizer.hpp>
+#include <shardwise/llm/text/chat_template.hpp>
+#include <shardwise/llm/text/tokenizer.hpp>
 
 #include "../common/text_request.hpp"
 

@@ -10,12 +10,12 @@
 #include <numeric>
 #include <utility>
 
-#include <shardwise/data/json_lines.hpp>
-#include <shardwise/data/open_token_corpus.hpp>
 #include <shardwise/inspect/names.hpp>
 #include <shardwise/inspect/plan_table.hpp>
 #include <shardwise/inspect/same_plan.hpp>
 #include <shardwise/kernel/gemm.hpp>
+#include <shardwise/llm/data/json_lines.hpp>
+#include <shardwise/llm/data/open_token_corpus.hpp>
 
 #include "../common/host_memory.hpp"
 #include "../common/job_hosts.hpp"

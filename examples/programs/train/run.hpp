@@ -14,9 +14,9 @@
 #include <string>
 #include <vector>
 
+#include <shardwise/llm/models/llama/config_file.hpp>
+#include <shardwise/llm/text/tokenizer.hpp>
 #include <shardwise/mesh/mesh.hpp>
-#include <shardwise/models/llama/config_file.hpp>
-#include <shardwise/text/tokenizer.hpp>
 #include <shardwise/train/rate_schedule.hpp>
 
 #include "../common/trained_model.hpp"

@@ -9,8 +9,8 @@
 #include <utility>
 #include <variant>
 
-#include <shardwise/data/load_batch.hpp>
-#include <shardwise/data/token_corpus.hpp>
+#include <shardwise/llm/data/load_batch.hpp>
+#include <shardwise/llm/data/token_corpus.hpp>
 
 #include "../common/trained_model.hpp"
 

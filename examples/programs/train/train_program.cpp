@@ -8,9 +8,9 @@
 #include <cmath>
 #include <csignal>
 
+#include <shardwise/llm/models/llama/config_file.hpp>
+#include <shardwise/llm/text/tokenizer.hpp>
 #include <shardwise/mesh/mesh.hpp>
-#include <shardwise/models/llama/config_file.hpp>
-#include <shardwise/text/tokenizer.hpp>
 
 #include "../common/expect_weights.hpp"
 #include "../common/job_options.hpp"
