@@ -9,7 +9,7 @@
 #include <cstdio>
 #include <cstring>
 
-#include <shardwise/kernel/block_product.hpp>
+#include <shardwise/llm/decoding/block_product.hpp>
 
 #include "support.hpp"
 

@@ -10,8 +10,8 @@
 #include <span>
 #include <vector>
 
+#include <shardwise/llm/decoding/quantized.hpp>
 #include <shardwise/llm/models/llama/files.hpp>
-#include <shardwise/nn/quantized.hpp>
 
 #include "support.hpp"
 

@@ -4,7 +4,7 @@
 
 /// @file
 /// The core: meshes, tensors, operations, layers, styles and training. Other headers have pipelines (`pipeline/`),
-/// files (`io/`, `weights/`, `checkpoint/`), language models (`llm/models/`, `llm/text/`, `llm/data/`), and tools to examine a
+/// files (`io/`, `weights/`, `checkpoint/`), language models (`llm/`), and tools to examine a
 /// program (`inspect/`, `simulate/`, `guard/watchdog.hpp`). The includes go from the bottom up: a compiler that
 /// points to a declaration also lists how its header was included, and this order keeps the list short.
 

@@ -3,8 +3,8 @@
 
 // expect: LayoutError<Reason::operation_needs_floating_point_numbers, Got<kernel::Block4, kernel::Block4>
 
+#include <shardwise/llm/decoding/quantized.hpp>
 #include <shardwise/mesh/mesh.hpp>
-#include <shardwise/nn/quantized.hpp>
 
 using namespace shardwise;
 

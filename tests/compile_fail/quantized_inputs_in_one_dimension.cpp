@@ -3,8 +3,8 @@
 
 // expect: LayoutError<Reason::operation_needs_this_dimension_whole_on_every_rank, On<tp>,
 
+#include <shardwise/llm/decoding/quantized.hpp>
 #include <shardwise/mesh/mesh.hpp>
-#include <shardwise/nn/quantized.hpp>
 
 using namespace shardwise;
 

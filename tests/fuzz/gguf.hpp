@@ -7,7 +7,7 @@
 
 #include <memory>
 
-#include <shardwise/ops/quantized.hpp>
+#include <shardwise/llm/decoding/quantized_products.hpp>
 
 #include "../../examples/programs/common/gguf_model.hpp"
 #include "support/gguf.hpp"

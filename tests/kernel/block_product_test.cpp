@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "kernel/reference.hpp"
-#include "shardwise/kernel/block_product.hpp"
+#include "shardwise/llm/decoding/block_product.hpp"
 
 namespace {
 

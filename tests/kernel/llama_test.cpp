@@ -8,7 +8,7 @@
 #include "kernel/reference.hpp"
 #include "shardwise/kernel/activations.hpp"
 #include "shardwise/kernel/normalise.hpp"
-#include "shardwise/kernel/rope.hpp"
+#include "shardwise/llm/models/rope_kernel.hpp"
 
 namespace {
 

@@ -7,10 +7,10 @@
 /// the rules of `rms_norm`, `rope` and `swiglu`.
 
 #include <doctest/doctest.h>
+#include <shardwise/llm/models/rope.hpp>
 #include <shardwise/mesh/mesh.hpp>
 #include <shardwise/ops/attention.hpp>
 #include <shardwise/ops/rms_norm.hpp>
-#include <shardwise/ops/rope.hpp>
 #include <shardwise/ops/swiglu.hpp>
 
 #include "../static/legality.hpp"

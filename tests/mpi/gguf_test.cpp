@@ -6,8 +6,8 @@
 /// they are; and damaged files are refused.
 
 #include <doctest/doctest.h>
+#include <shardwise/llm/decoding/quantized.hpp>
 #include <shardwise/llm/models/llama/files.hpp>
-#include <shardwise/nn/quantized.hpp>
 
 #include <cmath>
 #include <functional>

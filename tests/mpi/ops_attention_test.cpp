@@ -5,10 +5,10 @@
 /// `attention`: causal or not, grouped queries, sharded batch and heads; and with a `KeyValueCache`, where a sequence in
 /// pieces gives what the whole one gives.
 
+#include <shardwise/llm/decoding/key_value_cache.hpp>
 #include <shardwise/mesh/trace.hpp>
 #include <shardwise/ops/arithmetic.hpp>
 #include <shardwise/ops/attention.hpp>
-#include <shardwise/ops/key_value_cache.hpp>
 #include <shardwise/ops/reduction.hpp>
 
 #include "ops_check.hpp"

@@ -4,10 +4,10 @@
 /// @file
 /// `rms_norm`, `rope`, `cat_shared` and `swiglu`.
 
+#include <shardwise/llm/models/rope.hpp>
 #include <shardwise/ops/cat_shared.hpp>
 #include <shardwise/ops/check_operation.hpp>
 #include <shardwise/ops/rms_norm.hpp>
-#include <shardwise/ops/rope.hpp>
 #include <shardwise/ops/swiglu.hpp>
 
 #include "ops_check.hpp"

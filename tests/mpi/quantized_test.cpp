@@ -5,9 +5,9 @@
 /// Weights in blocks of 16, 8 and 4 bits: products, tables and Llamas, on every mesh.
 
 #include <doctest/doctest.h>
+#include <shardwise/llm/decoding/quantized.hpp>
 #include <shardwise/llm/models/llama/files.hpp>
 #include <shardwise/module/copy_parameters.hpp>
-#include <shardwise/nn/quantized.hpp>
 #include <shardwise/ops/operators.hpp>
 #include <shardwise/ops/reduction.hpp>
 #include <shardwise/parallel/zero.hpp>

@@ -5,6 +5,8 @@
 /// What does not compile can be asked for: every entry point answers a `requires` expression in a template
 /// with yes or no, and not with an error.
 
+#include <shardwise/llm/decoding/key_value_cache.hpp>
+#include <shardwise/llm/models/rope.hpp>
 #include <shardwise/shardwise.hpp>
 
 #include "support/gpt.hpp"

@@ -15,6 +15,7 @@
 
 #include <shardwise/io/mapped_file.hpp>
 #include <shardwise/llm/models/llama/files.hpp>
+#include <shardwise/llm/models/rope_kernel.hpp>
 #include <shardwise/llm/text/chat_template.hpp>
 #include <shardwise/llm/text/tokenizer.hpp>
 

@@ -6,8 +6,8 @@
 /// A Llama for generating text, real or dry: each rank has the layers of its stage of a pipeline (usually the only
 /// one).
 
+#include <shardwise/llm/decoding/quantized.hpp>
 #include <shardwise/llm/models/llama/model.hpp>
-#include <shardwise/nn/quantized.hpp>
 #include <shardwise/ops/narrow.hpp>
 #include <shardwise/pipeline/pipeline.hpp>
 #include <shardwise/schedule/one_forward_one_backward.hpp>

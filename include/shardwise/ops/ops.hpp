@@ -18,7 +18,6 @@
 #include <shardwise/ops/embedding.hpp>
 #include <shardwise/ops/experts.hpp>
 #include <shardwise/ops/index_select.hpp>
-#include <shardwise/ops/key_value_cache.hpp>
 #include <shardwise/ops/layer_norm.hpp>
 #include <shardwise/ops/linear.hpp>
 #include <shardwise/ops/narrow.hpp>
@@ -29,7 +28,6 @@
 #include <shardwise/ops/reduction.hpp>
 #include <shardwise/ops/reshape.hpp>
 #include <shardwise/ops/rms_norm.hpp>
-#include <shardwise/ops/rope.hpp>
 #include <shardwise/ops/softmax.hpp>
 #include <shardwise/ops/swiglu.hpp>
 #include <shardwise/ops/transpose.hpp>

@@ -84,7 +84,7 @@ struct ElementOf : TypeIs<typename Lead::Element> {};
 template <HasElement Op, TensorType Lead>
 struct ElementOf<Op, Lead> : TypeIs<typename Op::Element> {};
 
-/// `Op`, or the operation in its place for a weight with these elements: see ops/quantized.hpp.
+/// `Op`, or the operation in its place for a weight with these elements: see llm/decoding/quantized_products.hpp.
 template <class Op, class Element>
 struct OpOfElements : TypeIs<Op> {};
 template <class Op, class Weight>

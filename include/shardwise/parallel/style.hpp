@@ -183,7 +183,7 @@ struct Frozen {
 };
 
 /// An additional style: the weight is stored in blocks of 32 numbers, `Block16`, `Block8` or `Block4`, and the
-/// layer, with its bias, is frozen. It computes in float. See nn/quantized.hpp, which must be included.
+/// layer, with its bias, is frozen. It computes in float. See llm/decoding/quantized.hpp, which must be included.
 template <class Block>
 struct Quantized {
   static_assert(numbers_in(data_type_of<Block>()) > 1, "a weight is quantised to Block16, Block8 or Block4");

@@ -6,8 +6,8 @@
 /// The sizes and the options of a decoder, with their names in Hugging Face's config.json. Without options it is a
 /// Llama.
 
+#include <shardwise/llm/models/rope.hpp>
 #include <shardwise/nn/mixture_of_experts.hpp>
-#include <shardwise/ops/rope.hpp>
 #include <shardwise/parallel/lora.hpp>
 
 namespace shardwise {

@@ -10,6 +10,7 @@
 /// MLP.
 
 #include <shardwise/layout/diagnosis.hpp>
+#include <shardwise/llm/decoding/key_value_cache.hpp>
 #include <shardwise/llm/models/llama/config.hpp>
 #include <shardwise/llm/models/llama/latent.hpp>
 #include <shardwise/nn/attention.hpp>
@@ -17,7 +18,6 @@
 #include <shardwise/nn/project.hpp>
 #include <shardwise/nn/rms_norm.hpp>
 #include <shardwise/ops/add.hpp>
-#include <shardwise/ops/key_value_cache.hpp>
 #include <shardwise/ops/swiglu.hpp>
 #include <shardwise/parallel/lora.hpp>
 #include <shardwise/parallel/plan.hpp>

@@ -135,7 +135,7 @@ using LlamaAdapted = typename detail::AdaptedPlan<PlanType, Rank, Alpha>::type;
 
 /// A plan such as those above, in which the table of tokens, the linear layers and the head are stored in blocks
 /// whose numbers have 16, 8 or 4 bits, `Block16`, `Block8` or `Block4`, and frozen: for generating text (see
-/// nn/quantized.hpp). Names with `*` in the plan must not match norms beside them.
+/// llm/decoding/quantized.hpp). Names with `*` in the plan must not match norms beside them.
 template <class PlanType, class Block>
 using LlamaQuantized = typename detail::ExtendedPlan<PlanType, Quantized<Block>, detail::is_multiplied>::type;
 

@@ -17,7 +17,7 @@
 /// of w are first interleaved, so that a vector has the sums of as many outputs.
 
 #include <shardwise/base/bodies.hpp>
-#include <shardwise/kernel/block_product_x86.hpp>
+#include <shardwise/llm/decoding/block_product_x86.hpp>
 
 namespace shardwise::kernel {
 

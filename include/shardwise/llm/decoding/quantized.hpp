@@ -13,10 +13,10 @@
 /// two dimensions, [n, 32], as `LlamaMlp` does, or [heads, head_dim].
 
 #include <shardwise/kernel/random.hpp>
+#include <shardwise/llm/decoding/quantized_products.hpp>
 #include <shardwise/module/parameter_state.hpp>
 #include <shardwise/nn/embedding.hpp>
 #include <shardwise/nn/linear.hpp>
-#include <shardwise/ops/quantized.hpp>
 
 namespace shardwise::detail {
 

@@ -16,8 +16,8 @@
 /// ```
 
 #include <shardwise/kernel/documents.hpp>
-#include <shardwise/kernel/rope.hpp>
 #include <shardwise/layout/diagnosis.hpp>
+#include <shardwise/llm/models/rope_kernel.hpp>
 #include <shardwise/ops/apply.hpp>
 
 namespace shardwise {

@@ -12,8 +12,8 @@
 /// x = embedding(tokens, w);                   // rows of a table, exactly
 /// ```
 
-#include <shardwise/kernel/block_product.hpp>
 #include <shardwise/kernel/gemm.hpp>
+#include <shardwise/llm/decoding/block_product.hpp>
 #include <shardwise/ops/embedding.hpp>
 #include <shardwise/ops/linear.hpp>
 

@@ -5,7 +5,7 @@
 /// @file
 /// Products with quantised weights by AVX2, and by AVX-512 with VNNI. block_product.hpp says what they compute.
 
-#include <shardwise/kernel/block_rows.hpp>
+#include <shardwise/llm/decoding/block_rows.hpp>
 
 #if defined(__x86_64__)
 #include <immintrin.h>
