@@ -12,6 +12,8 @@ if(NOT TARGET shardwise_compiled)
   set(core "")
   set(files "")
   file(GLOB_RECURSE headers RELATIVE "${shardwise_include_dir}" CONFIGURE_DEPENDS "${shardwise_include_dir}/shardwise/*/*.hpp")
+  list(FILTER headers EXCLUDE REGEX  # paths of 0.4
+       "^shardwise/(models|text|data)/|^shardwise/(ops|nn|kernel)/(rope|quantized|key_value_cache|block_product)\\.hpp$")
   foreach(header IN LISTS headers)
     if(header MATCHES "^shardwise/(io|weights|checkpoint|llm/models/llama)/|/adapter_files.hpp$")
       string(APPEND files "#include <${header}>\n")

@@ -19,7 +19,7 @@
 #if __has_include(<pcre2.h>) && __has_include(<utf8proc.h>)
 #include <shardwise/llm/text/tokenizer.hpp>
 #endif
-#if __has_include(<range/v3/view/chunk.hpp>)
+#if __has_include(<range/v3/view/iota.hpp>)
 #include <shardwise/llm/data/dialogues.hpp>
 #include <shardwise/llm/data/load_batch.hpp>
 #include <shardwise/llm/data/open_token_corpus.hpp>
