@@ -182,15 +182,6 @@ struct Frozen {
   static constexpr bool suits(ModuleKind kind) { return detail::is_layer(kind); }
 };
 
-/// An additional style: the weight is stored in blocks of 32 numbers, `Block16`, `Block8` or `Block4`, and the
-/// layer, with its bias, is frozen. It computes in float. See llm/decoding/quantized.hpp, which must be included.
-template <class Block>
-struct Quantized {
-  static_assert(numbers_in(data_type_of<Block>()) > 1, "a weight is quantised to Block16, Block8 or Block4");
-  using StoresWeightAs = Block;
-  static constexpr bool suits(ModuleKind kind) { return detail::multiplies(kind); }
-};
-
 /// Several styles for different axes. Around a composite module they apply from the inside out. For a layer, the
 /// styles that communicate must use the same element types, because one collective may span several of their axes.
 template <class... Parts>
@@ -203,8 +194,6 @@ template <class Style>
 inline constexpr bool freezes = false;
 template <>
 inline constexpr bool freezes<Frozen> = true;
-template <class Block>
-inline constexpr bool freezes<Quantized<Block>> = true;
 template <class... Parts>
 inline constexpr bool freezes<Styles<Parts...>> = (freezes<Parts> || ...);
 }  // namespace detail

@@ -14,6 +14,7 @@
 
 #include <shardwise/kernel/random.hpp>
 #include <shardwise/llm/decoding/quantized_products.hpp>
+#include <shardwise/llm/decoding/quantized_style.hpp>
 #include <shardwise/module/parameter_state.hpp>
 #include <shardwise/nn/embedding.hpp>
 #include <shardwise/nn/linear.hpp>

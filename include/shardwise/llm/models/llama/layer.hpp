@@ -11,6 +11,7 @@
 
 #include <shardwise/layout/diagnosis.hpp>
 #include <shardwise/llm/decoding/key_value_cache.hpp>
+#include <shardwise/llm/decoding/quantized_style.hpp>
 #include <shardwise/llm/models/llama/config.hpp>
 #include <shardwise/llm/models/llama/latent.hpp>
 #include <shardwise/nn/attention.hpp>

@@ -19,6 +19,7 @@
 /// `Mesh<tp, kvr>`, along which key and value heads are the same on all ranks and their weights' gradients are reduced:
 /// `LlamaTensorParallel<AxisList<tp, kvr>>`.
 
+#include <shardwise/llm/decoding/quantized_style.hpp>
 #include <shardwise/nn/mixture_of_experts.hpp>
 #include <shardwise/parallel/context_parallel.hpp>
 #include <shardwise/parallel/lora.hpp>

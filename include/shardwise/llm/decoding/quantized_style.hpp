@@ -1,0 +1,26 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// The style of layers with quantised weights, without what computes with them: quantized.hpp has that.
+
+#include <shardwise/parallel/style.hpp>
+
+namespace shardwise {
+
+/// An additional style: the weight is stored in blocks of 32 numbers, `Block16`, `Block8` or `Block4`, and the
+/// layer, with its bias, is frozen. It computes in float. See quantized.hpp, which must be included.
+template <class Block>
+struct Quantized {
+  static_assert(numbers_in(data_type_of<Block>()) > 1, "a weight is quantised to Block16, Block8 or Block4");
+  using StoresWeightAs = Block;
+  static constexpr bool suits(ModuleKind kind) { return detail::multiplies(kind); }
+};
+
+namespace detail {
+template <class Block>
+inline constexpr bool freezes<Quantized<Block>> = true;
+}  // namespace detail
+
+}  // namespace shardwise
