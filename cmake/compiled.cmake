@@ -15,7 +15,7 @@ if(NOT TARGET shardwise_compiled)
   list(FILTER headers EXCLUDE REGEX  # paths of 0.4
        "^shardwise/(models|text|data)/|^shardwise/(ops|nn|kernel)/(rope|quantized|key_value_cache|block_product)\\.hpp$")
   foreach(header IN LISTS headers)
-    if(header MATCHES "^shardwise/(io|weights|checkpoint|llm/models/llama)/|/adapter_files.hpp$")
+    if(header MATCHES "^shardwise/(io|weights|checkpoint|llm/models/llama|llm/gguf)/|/adapter_files.hpp$")
       string(APPEND files "#include <${header}>\n")
     elseif(NOT header MATCHES "^shardwise/llm/(text|data)/")
       string(APPEND core "#include <${header}>\n")

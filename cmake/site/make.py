@@ -25,7 +25,7 @@ LINK = re.compile(r"(\]\()([^)\s]+)(\))|((?:src|srcset)=\")([^\"]+)(\")")
 STOREYS = {
     "The core": "tensor mesh layout ops linalg autograd module parallel nn train pipeline schedule",
     "Files": "weights checkpoint io",
-    "Language models": "llm/models llm/decoding llm/text llm/data",
+    "Language models": "llm/models llm/decoding llm/gguf llm/text llm/data",
     "To look at what runs": "inspect simulate guard record",
     "Under all of them": "base memory comm kernel",
 }

@@ -59,7 +59,7 @@ inline Target gguf() {
     place->memory.write(bytes);
     const std::filesystem::path path = place->folder.path() / "model.gguf";
     taken(path.string(), [&] {
-      const shardwise::Weights file(path);
+      const shardwise::Weights file(path, &shardwise::gguf_format);
       for (const shardwise::StoredTensor& tensor : file.files()[0].tensors()) {
         require(tensor.offset >= 24 &&
                     tensor.offset + tensor.bytes <= static_cast<shardwise::Index>(bytes.size()),

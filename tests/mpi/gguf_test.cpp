@@ -295,7 +295,7 @@ TEST_CASE("parts of blocks, and short numbers, are converted") {
   file.tensor("blocks", {2, 96}, gguf::q8_0, as_bytes(blocks))
       .tensor("f16", {2}, gguf::f16, as_bytes(halves));
   file.tensor("bf16", {1, 2}, gguf::bf16, as_bytes(shorter));
-  const Weights weights(folder.file("all.gguf", file.bytes()));
+  const Weights weights(folder.file("all.gguf", file.bytes()), &gguf_format);
   CHECK(weights.tensor("blocks").shape == std::vector<Index>{2, 96});
   CHECK(weights.tensor("blocks").type_name() == "Q8_0");
   for (Index first = 0; first < 96; first += 7) {
@@ -381,7 +381,7 @@ gguf::Writer small() {
 TEST_CASE("a truncated file is refused wherever it ends") {
   const ScratchFolder folder;
   const std::string whole = small().bytes();
-  const Weights weights(folder.file("whole.gguf", whole));
+  const Weights weights(folder.file("whole.gguf", whole), &gguf_format);
   CHECK(weights.tensor("model.layers.0.self_attn.q_proj.weight").shape == std::vector<Index>{2, 32});
   CHECK(weights.files()[0].metadata().at("architecture") == "llama");
   if (world().rank() == 0) {
@@ -389,10 +389,10 @@ TEST_CASE("a truncated file is refused wherever it ends") {
     for (std::size_t size = 0; size < whole.size() - 12; ++size) {  // the last 12 bytes are padding
       std::ofstream(path, std::ios::binary) << whole.substr(0, size);
       CAPTURE(size);
-      CHECK(error_of([&] { Weights cut(path); }).starts_with(path.string() + ": "));
+      CHECK(error_of([&] { Weights cut(path, &gguf_format); }).starts_with(path.string() + ": "));
     }
     std::ofstream(path, std::ios::binary) << whole.substr(0, whole.size() - 12);
-    CHECK(error_of([&] { Weights cut(path); }) == "no error");
+    CHECK(error_of([&] { Weights cut(path, &gguf_format); }) == "no error");
   }
 }
 
@@ -400,7 +400,7 @@ TEST_CASE("damaged headers are refused with the value or the tensor") {
   const ScratchFolder folder;
   const auto refused_bytes = [&](const std::string& bytes, const std::string& why) {
     const auto path = folder.file("bad.gguf", bytes);
-    const std::string message = error_of([&] { Weights weights(path); });
+    const std::string message = error_of([&] { Weights weights(path, &gguf_format); });
     CHECK_MESSAGE(has(message, why), message);
     CHECK_MESSAGE(message.starts_with(path.string() + ": "), message);
     world().barrier();  // before the next one is written
@@ -439,7 +439,7 @@ TEST_CASE("damaged headers are refused with the value or the tensor") {
         with([](auto& f) { f.tensor("x", {32}, gguf::q8_0, "\1\x7c" + std::string(32, '\1')); }).bytes());
     kernel::Block8 block;
     CHECK(has(error_of([&] {
-                Weights(path).read_block("x", View<kernel::Block8, 1>{&block, {1}, {0}, {1}});
+                Weights(path, &gguf_format).read_block("x", View<kernel::Block8, 1>{&block, {1}, {0}, {1}});
               }),
               "scale.gguf: tensor \"x\": the scale of block 0 is nan"));
     world().barrier();
@@ -468,11 +468,12 @@ TEST_CASE("damaged headers are refused with the value or the tensor") {
                 " of the data, expected at 128");
   }
   gguf::Writer none;
-  CHECK(error_of([&] { Weights weights(folder.file("none.gguf", none.bytes())); }) == "no error");
+  CHECK(error_of([&] { Weights weights(folder.file("none.gguf", none.bytes()), &gguf_format); }) ==
+        "no error");
   refused_bytes("GGU", "it does not begin with GGUF");
   refused_bytes("", "it does not begin with GGUF");
   refused_bytes(safetensors_bytes("{}", ""), "it does not begin with GGUF");
-  CHECK(has(error_of([&] { Weights weights(folder.file("bad.safetensors", small().bytes())); }),
+  CHECK(has(error_of([&] { Weights weights(folder.file("bad.safetensors", small().bytes()), &gguf_format); }),
             "is this a safetensors file?"));
 }
 

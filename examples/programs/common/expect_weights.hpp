@@ -8,8 +8,8 @@
 #include <cstdio>
 
 #include <shardwise/comm/environment.hpp>
+#include <shardwise/llm/gguf/header.hpp>
 #include <shardwise/llm/models/llama/config.hpp>
-#include <shardwise/weights/weights.hpp>
 
 namespace tools {
 
@@ -18,7 +18,7 @@ namespace sw = shardwise;
 /// Checks the table of tokens and two tensors of the last layer before memory is allocated for a model; loading
 /// checks all. Throws `std::runtime_error`, with the file and the expectation. Says if adapters are not used.
 inline void expect_weights(const std::filesystem::path& folder, const sw::LlamaConfig& config) {
-  const sw::Weights weights(folder);
+  const sw::Weights weights(folder, &sw::gguf_format);
   const std::string last = "model.layers." + std::to_string(config.layers - 1) + ".";
   const auto expect = [&](const std::string& name, sw::Index rows, sw::Index columns) {
     const sw::Index shape[]{rows, columns};

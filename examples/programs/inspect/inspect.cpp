@@ -15,6 +15,7 @@
 #include <vector>
 
 #include <shardwise/checkpoint/reader.hpp>
+#include <shardwise/llm/gguf/header.hpp>
 #include <shardwise/weights/weights.hpp>
 
 #include "../common/byte_progress.hpp"
@@ -101,7 +102,7 @@ Json described_checkpoint(const fs::path& folder) {
 }
 
 Json described_weights(const fs::path& path) {
-  const sw::Weights weights(path);
+  const sw::Weights weights(path, &sw::gguf_format);
   Json described{{"path", path.string()},
                  {"kind", fs::is_directory(path)      ? "weights"
                           : sw::detail::is_gguf(path) ? "GGUF"

@@ -24,6 +24,8 @@ struct LoadOptions {
   std::function<bool(std::string_view)> may_be_surplus = {};
   /// Which parameters, by their paths, may have no tensor in the file and stay as they are; without it none may.
   std::function<bool(std::string_view)> may_be_missing = {};
+  /// The file may be of this format too.
+  const WeightsFormat* other_format = nullptr;
 };
 
 namespace detail {
@@ -82,7 +84,7 @@ SHARDWISE_INLINE Index load_parameters(const Communicator& ranks, const std::vec
   std::string used;                // those, and their other names
   problems.guard([&] {
     for (const NamedParameter& each : all) used += renamed(options.name_of, each.name) + '\n';
-    weights.emplace(path);
+    weights.emplace(path, options.other_format);
     if (options.may_be_missing) {
       std::erase_if(parameters, [&](const NamedParameter& each) {
         return options.may_be_missing(each.name) &&

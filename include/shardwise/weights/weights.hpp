@@ -4,7 +4,7 @@
 
 /// @file
 /// The weights of a model in files: one of safetensors, or several with an index, as Hugging Face lays them out; or one
-/// of GGUF. A header is checked whole before use, and of the elements each rank reads those of its own block only.
+/// of another format. A header is checked whole before use, and of the elements each rank reads those of its own block only.
 ///
 /// ```
 /// Weights weights("llama/");     // model.safetensors, or model.safetensors.index.json and the files it lists
@@ -15,7 +15,7 @@
 #include <shardwise/io/mapped_file.hpp>
 #include <shardwise/kernel/weight_blocks.hpp>
 #include <shardwise/tensor/parts.hpp>
-#include <shardwise/weights/gguf_header.hpp>
+#include <shardwise/weights/safetensors_header.hpp>
 
 namespace shardwise {
 
@@ -37,21 +37,29 @@ inline bool merges_to(std::span<const Index> fine, std::span<const Index> coarse
 
 }  // namespace detail
 
-/// A file that is open and mapped: of safetensors or, if its name ends in .gguf, in GGUF. It must not shrink meanwhile.
+/// Another format of files of weights, such as `gguf_format`.
+struct WeightsFormat {
+  /// Whether the file at a path is of this format.
+  bool (*matches)(const std::filesystem::path& path);
+  /// Reads the header of a file of these bytes, and checks all that it says. Throws `std::runtime_error`.
+  SafetensorsHeader (*read_header)(std::string_view bytes);
+};
+
+/// A file that is open and mapped: of safetensors or, if it matches that, of another format. It must not shrink meanwhile.
 class SafetensorsFile {
  public:
   /// Opens the file and reads its header. A `std::runtime_error` names the file and what is wrong with it.
-  explicit SafetensorsFile(std::filesystem::path path)
+  explicit SafetensorsFile(std::filesystem::path path, const WeightsFormat* other = nullptr)
       : path_(std::move(path)), memory_(path_), header_(detail::naming(path_.string(), [&] {
-          return detail::is_gguf(path_) ? detail::read_gguf_header(memory_.bytes())
-                                        : detail::read_safetensors_header(memory_.bytes());
+          return other != nullptr && other->matches(path_) ? other->read_header(memory_.bytes())
+                                                           : detail::read_safetensors_header(memory_.bytes());
         })) {}
 
   /// The path that it was opened with.
   const std::filesystem::path& path() const noexcept { return path_; }
   /// In the order of their elements in the file.
   const std::vector<StoredTensor>& tensors() const noexcept { return header_.tensors; }
-  /// The texts under `__metadata__`, or the architecture in GGUF.
+  /// The texts under `__metadata__`; in GGUF the architecture.
   const std::map<std::string, std::string>& metadata() const noexcept { return header_.metadata; }
 
  private:
@@ -67,9 +75,13 @@ class SafetensorsFile {
 /// of all.
 class Weights {
  public:
-  /// `path` is a file, or a folder, in which model.safetensors comes before model.safetensors.index.json.
+  /// `path` is a file, of safetensors or of `other`, or a folder, in which model.safetensors comes before
+  /// model.safetensors.index.json.
   /// Every tensor that an index lists must be in the file that it names; all other tensors of that file are there too.
-  explicit Weights(std::filesystem::path path) : path_(std::move(path)) { open_all(); }
+  explicit Weights(std::filesystem::path path, const WeightsFormat* other = nullptr)
+      : path_(std::move(path)) {
+    open_all(other);
+  }
 
   /// The path that was given, and the files.
   const std::filesystem::path& path() const noexcept { return path_; }
@@ -119,10 +131,10 @@ class Weights {
     return found->second;
   }
 
-  void open_all();
+  void open_all(const WeightsFormat* other);
 
-  void open(const std::filesystem::path& path) {
-    files_.emplace_back(path);
+  void open(const std::filesystem::path& path, const WeightsFormat* other = nullptr) {
+    files_.emplace_back(path, other);
     for (const StoredTensor& tensor : files_.back().tensors()) {
       const auto [place, fresh] = places_.try_emplace(tensor.name, Place{files_.size() - 1, &tensor});
       if (!fresh) {
@@ -155,14 +167,14 @@ class Weights {
 #ifdef SHARDWISE_BODIES
 namespace shardwise {
 
-SHARDWISE_INLINE void Weights::open_all() {
+SHARDWISE_INLINE void Weights::open_all(const WeightsFormat* other) {
   namespace fs = std::filesystem;
   std::error_code ignored;
   if (!fs::exists(path_, ignored))
     detail::fail<std::runtime_error>({path_.string(), ": no such file or folder"});
   const fs::path single = path_ / "model.safetensors", index = path_ / "model.safetensors.index.json";
   if (!fs::is_directory(path_, ignored)) {
-    open(path_);
+    open(path_, other);
   } else if (fs::exists(single, ignored)) {
     open(single);
   } else if (fs::exists(index, ignored)) {

@@ -13,6 +13,7 @@
 /// ```
 
 #include <shardwise/base/bodies.hpp>
+#include <shardwise/llm/gguf/header.hpp>
 #include <shardwise/llm/models/adapter_files.hpp>
 #include <shardwise/llm/models/llama/config_file.hpp>
 #include <shardwise/llm/models/llama/model.hpp>
@@ -128,7 +129,9 @@ Index load_llama(const Communicator& ranks, Model& model, const LlamaConfig& con
   together(ranks, "load_llama", [&] { check_weights(path, config, ranks.rank(), ranks.size()); });
   auto may_be_surplus = [&](std::string_view name) { return is_surplus(config, name); };
   return load_parameters(ranks, given_parameters_of(model), DividedModule<Model>, path,
-                         {.name_of = hugging_face_names(config), .may_be_surplus = may_be_surplus});
+                         {.name_of = hugging_face_names(config),
+                          .may_be_surplus = may_be_surplus,
+                          .other_format = &gguf_format});
 }
 
 }  // namespace detail
@@ -224,7 +227,7 @@ namespace detail {
 
 SHARDWISE_INLINE void check_weights(const Path& path, const LlamaConfig& config, int rank, int ranks) {
   if (!is_gguf(path) && !config.interleaved && !config.tied && !config.experts) return;
-  const Weights weights(path);
+  const Weights weights(path, &gguf_format);
   const std::string architecture = is_gguf(path) ? weights.files()[0].metadata().at("architecture") : "";
   if (is_gguf(path) && std::ranges::count(gguf_architectures, architecture) == 0)
     fail<std::runtime_error>({path.string(), ": general.architecture: it is \"", architecture,

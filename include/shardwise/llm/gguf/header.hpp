@@ -9,7 +9,7 @@
 
 #include <set>
 
-#include <shardwise/weights/safetensors_header.hpp>
+#include <shardwise/weights/weights.hpp>
 
 namespace shardwise::detail {
 
@@ -157,3 +157,12 @@ SHARDWISE_INLINE SafetensorsHeader read_gguf_header(std::string_view file, Json*
 #endif
 
 }  // namespace shardwise::detail
+
+namespace shardwise {
+
+/// Files that end in .gguf: `Weights(path, &gguf_format)` reads them.
+inline constexpr WeightsFormat gguf_format{
+    .matches = detail::is_gguf,
+    .read_header = [](std::string_view bytes) { return detail::read_gguf_header(bytes); }};
+
+}  // namespace shardwise
