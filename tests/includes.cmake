@@ -62,10 +62,10 @@ foreach(room base layout schedule record guard mesh)
   set(may_${room} "${std}")
 endforeach()
 string(APPEND may_base "|^pthread\\.h$")  # mutex.hpp
-# And comm/mpi.hpp alone: mpi.h; comm/thread.hpp alone: what gives a thread; what shares memory: the system's.
+# And comm/mpi.hpp alone: ${mpi}; comm/thread.hpp alone: ${threads}; files for shared memory: ${node}.
 set(may_comm "${std}|^sched\\.h$")
 set(may_kernel "${std}|${eigen}|^dnnl\\.h$|^[a-z0-9]*intrin\\.h$")  # and kernel/onednn.hpp alone: signal.h
-set(may_memory "${std}")           # and memory/large_blocks.hpp alone: what gives pages
+set(may_memory "${std}")           # and memory/large_blocks.hpp alone: ${pages}
 foreach(room tensor autograd ops linalg module parallel inspect simulate llm/decoding)
   set(may_${room} "${std}|${eigen}")
 endforeach()

@@ -26,8 +26,8 @@ STOREYS = {
     "The core": "tensor mesh layout ops linalg autograd module parallel nn train pipeline schedule",
     "Files": "weights checkpoint io",
     "Language models": "llm/models llm/decoding llm/gguf llm/text llm/data",
-    "To look at what runs": "inspect simulate guard record",
-    "Under all of them": "base memory comm kernel",
+    "Inspection": "inspect simulate guard record",
+    "Foundations": "base memory comm kernel",
 }
 
 
@@ -112,7 +112,7 @@ class Site:
         every = {path: sorted({name.name for group in groups for name in group if re.fullmatch(r"\w+", name.name)})
                  for path, groups in reference.headers.items()}
         for storey, inside in STOREYS.items():
-            start.append("\n## %s\n\n| room | holds |\n|---|---|" % storey)
+            start.append("\n## %s\n\n| folder | contents |\n|---|---|" % storey)
             for room in inside.split():
                 start.append("| [%s](%s.md) | %s |" % (room, room, about[room]))
                 lines = ["[Names](%s) ›\n\n# %s\n\n%s.\n" % (relative("README.md", room), room,
@@ -132,7 +132,7 @@ class Site:
                 up += " [%s](%s) ›" % (room, relative(room + ".md", names.page_of(path)))
             self.add(NAMES + names.page_of(path), up + "\n\n" + reference.page(path))
         headers = {name: path for path in reversed(every) for name in every[path]}
-        start.append("\n## All, by the alphabet\n\n" + " · ".join(
+        start.append("\n## A–Z\n\n" + " · ".join(
             "[`%s`](%s#%s)" % (name, names.page_of(headers[name]), name) for name in sorted(headers, key=str.lower)))
         self.add(NAMES + "README.md", "\n".join(start) + "\n")
         print("site: %d names in %d headers" % (len(headers), len(every)))

@@ -3,7 +3,7 @@
 
 cmake_minimum_required(VERSION 3.22)
 
-# Builds and runs somebody else's program in one of the ways that users have: WAY is find_package, add_subdirectory (both with
+# Builds and runs a user's program in one of the ways that users have: WAY is find_package, add_subdirectory (both with
 # shardwise::header_only; readme_installed links shardwise::shardwise, whose compilation takes longest), pkg_config (mpicxx, and what is installed), plain (mpicxx and -I, no CMake) or
 # single_header (the README's program and one generated header, with MPI and without).
 # readme_installed and readme_fetched run the commands and the CMake code of the README. Others are only configured:
@@ -128,7 +128,7 @@ if(WAY STREQUAL "gemm")
 endif()
 
 if(WAY STREQUAL "without_root")
-  # What the README says, with other folders; by somebody else if we may write everywhere.
+  # The commands of the README, with other folders; as another user if we may write everywhere.
   file(READ "${SHARDWISE_SOURCE}/README.md" readme)
   if(NOT readme MATCHES "cmake --install build --prefix ~/.local")
     message(FATAL_ERROR "the README does not say how to install without root")

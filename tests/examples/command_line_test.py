@@ -138,10 +138,10 @@ class ConfigTest(InFolder):
                             ("dp = 2\ntp_size = 2\n", ":2: tp_size: the option is --tp"),
                             ("dp = 2\ntp = 1\ndp = 2\n", ":3: dp is also in line 1"),
                             ("[mesh]\ndp = 2\n", ": [mesh]: there are no tables"),
-                            ('model = "8#b"\n', ':1: model: "8 lacks its end'),
+                            ('model = "8#b"\n', ':1: model: unterminated string "8; strings may not'),
                             ('communicate-as = [\n"a=1",\n"a=2"\n]\ndpp = 2\n', ":5: dpp is not an option"),
-                            ('communicate-as = [\n"float"\n', ": an array lacks its ]"),
-                            ("help = true\n", ":1: help stands only on the command line")):
+                            ('communicate-as = [\n"float"\n', ": unterminated array: ] is missing"),
+                            ("help = true\n", ":1: help may only be given on the command line")):
             done = self.plan(text)
             self.assertEqual(done.returncode, 110, done)
             self.assertIn(f"shardwise-plan: {self.path}/run.toml{error}", done.stderr)

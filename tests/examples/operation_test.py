@@ -2,14 +2,14 @@
 # SPDX-FileCopyrightText: 2026 The Shardwise developers
 # SPDX-License-Identifier: Apache-2.0
 
-"""What an operator of `shardwise-train` relies on, a case each:
+"""Behaviour of `shardwise-train` on which an operator relies, a case each:
 
     best      the model of --export-best never gets worse, wherever the run is killed, and is no other run's
     stopped   a run that a signal stops says so by its exit code, and says what is not saved or not exported
     keep      as many checkpoints stay as before
     unsaved   a run that cannot save ends at its start, or after three saves that failed; a renamed checkpoint is refused
     context   ranks that share sequences learn what one rank does, also when they resume; what a step sends is planned
-    hosts     ranks on several hosts: what a step sends there is planned, and groups that are torn apart are told
+    hosts     ranks on several hosts: what a step sends there is planned, and groups across hosts are reported
 
     operation_test.py TRAIN CASE [PRETENDED_HOSTS]     the program; for `hosts` the library that pretends them
 """

@@ -374,7 +374,7 @@ TEST_CASE("numbers that make no sense") {
         "rms_norm: epsilon is nan, which must be 0 or more");
   CHECK_THROWS_AS(sw::Init::uniform(nan), std::invalid_argument);
   CHECK(refusal<std::invalid_argument>([] { (void)sw::Init::normal(-1); }) ==
-        "first values: their deviation is -1, which must be 0 or more, and a finite number");
+        "Init::normal: the deviation is -1, but must be finite and at least 0");
   CHECK(refusal<std::invalid_argument>([&] { (void)sw::AttentionOptions{.scale = nan}.checked(); }) ==
         "attention: the scale is nan, which is not a finite number");
 }

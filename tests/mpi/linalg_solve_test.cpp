@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// @file
-/// Equations with matrices that lie on all ranks: `CholeskyFactor` and `solve`, by their residuals, in many layouts.
+/// Equations with distributed matrices: `CholeskyFactor` and `solve`, by their residuals, in many layouts.
 
 #include <Eigen/QR>
 #include <shardwise/linalg/cholesky_factor.hpp>

@@ -271,7 +271,7 @@ TEST_CASE("what groups there may be") {
   adamw.step(model);
   CHECK_THROWS_WITH_AS(
       adamw.add_group(is_bias, nothing),
-      "an optimizer's groups are chosen before its first step, and before it is added to a checkpoint",
+      "call add_group before the first step, and before the optimizer is added to a checkpoint",
       std::logic_error);
   {
     sw::AdamW saved({.rate = 0.1});
@@ -281,7 +281,7 @@ TEST_CASE("what groups there may be") {
   }
 
   CHECK_THROWS_WITH_AS(sw::AdamW({}, {.last = false}),
-                       "ReduceOptions: last is false, but what comes here needs finished gradients",
+                       "ReduceOptions: last is false, but this function needs finished gradients",
                        std::invalid_argument);
   CHECK_THROWS_WITH_AS(sw::AdamW({}, {.in_background = -1}),
                        "ReduceOptions: in_background is -1, which must be 0 or more", std::invalid_argument);

@@ -182,11 +182,11 @@ class CommandLine::ConfigFile : public CLI::ConfigTOML {
       const CLI::Option* option = app_.get_option_no_throw("--" + item.name);
       if (!option) throw CLI::ConfigError(where + unknown_option(app_, item.name));
       if (!option->get_configurable())
-        throw CLI::ConfigError(where + item.name + " stands only on the command line");
+        throw CLI::ConfigError(where + item.name + " may only be given on the command line");
       for (const std::string& value : item.inputs) {
         if (value.starts_with('"') || value.starts_with('\''))
-          throw CLI::ConfigError(where + item.name + ": " + value +
-                                 " lacks its end: a text contains no quotes and no #");
+          throw CLI::ConfigError(where + item.name + ": unterminated string " + value +
+                                 "; strings may not contain quotes or #");
       }
     }
     std::erase_if(all, [&](const CLI::ConfigItem& item) {  // a flag that is off
@@ -232,7 +232,7 @@ class CommandLine::ConfigFile : public CLI::ConfigTOML {
       }
       whole += c;
     }
-    if (array) throw CLI::ConfigError(path + ": an array lacks its ]");
+    if (array) throw CLI::ConfigError(path + ": unterminated array: ] is missing");
     return whole;
   }
   /// The first line of each key. Throws for a key that appears twice, of which CLI11 would ignore one.

@@ -3,8 +3,8 @@
 #pragma once
 
 /// @file
-/// What a model's folder has besides its weights, or a GGUF file instead: the sizes, the tokenizer, the template of
-/// dialogues. Of a GGUF file, the tokenizer and the template that lie beside it come first.
+/// The contents of a model's folder besides its weights, or of a GGUF file instead: the sizes, the tokenizer, the
+/// template of dialogues. Of a GGUF file, the tokenizer and the template that lie beside it come first.
 
 #include <algorithm>
 #include <cmath>

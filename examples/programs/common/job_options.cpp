@@ -41,9 +41,8 @@ void add_job_options(CLI::App& app, JobOptions& options) {
   app.add_option("--balance", options.balance,
                  "factor of the loss that balances the experts (router_aux_loss_coef); default: the model's")
       ->check(CLI::Range(0.0, 1e6));
-  app.add_option(
-         "--bias-rate", job.bias_rate,
-         "rate by which the biases of experts, as DeepSeek V3 has, move against their load, which used 0.001")
+  app.add_option("--bias-rate", job.bias_rate,
+                 "step of the expert biases that balance load (DeepSeek V3: 0.001)")
       ->check(CLI::Range(0.0, 1e6));
   add_count(app, "--context", options.context, "tokens per sequence");
   app.add_flag("--tied", options.tied, "use the embedding's table as the head");

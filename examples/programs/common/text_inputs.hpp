@@ -3,7 +3,8 @@
 #pragma once
 
 /// @file
-/// What programs read besides weights: a model's tokenizer, and files of texts, which must be the same on all ranks.
+/// The files that programs read besides weights: a model's tokenizer, and files of texts, which must be the same
+/// on all ranks.
 
 #include <algorithm>
 #include <optional>

@@ -23,7 +23,8 @@ void add_options(CLI::App& app, ServerOptions& options) {
   app.add_option("--host", options.http.host, "address to listen on; with 0.0.0.0, other hosts can connect");
   app.add_option("--port", options.http.port, "port to listen on; 0: one that is free")
       ->check(CLI::Range(0, 65535));
-  app.add_option("--name", options.name, "of the model in requests; default: that of the folder or file");
+  app.add_option("--name", options.name,
+                 "name of the model in requests; default: that of the folder or file");
   add_count(app, "--rows", options.rows, "how many texts are written at once");
   add_count(app, "--queue", options.queue, "how many requests may wait for a row; more are refused");
   add_count(app, "--context", options.context,

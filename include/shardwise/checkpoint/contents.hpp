@@ -3,7 +3,7 @@
 #pragma once
 
 /// @file
-/// What a checkpoint is made of: named tensors on a mesh or on parts of it, and named numbers. The same list is saved
+/// The contents of a checkpoint: named tensors on a mesh or on parts of it, and named numbers. The same list is saved
 /// and loaded (see save.hpp).
 
 #include <set>

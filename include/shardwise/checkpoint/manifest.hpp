@@ -3,7 +3,7 @@
 #pragma once
 
 /// @file
-/// What a checkpoint says of itself (see manifest_file.hpp), and how that is read. Tensors lie in pieces, each a box of
+/// The manifest of a checkpoint (see manifest_file.hpp), and how it is read. Tensors lie in pieces, each a box of
 /// indices, row-major, in one of the files; every group of rows of a piece has a checksum (XXH64). Groups of rows begin
 /// at multiples of `group_rows` of the whole tensor, whatever piece they are in.
 

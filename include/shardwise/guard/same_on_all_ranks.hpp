@@ -47,7 +47,7 @@ constexpr void check_same_on(const auto& mesh, const char* what, const auto&... 
 }  // namespace detail
 
 /// Compares programs: their names, the library version that they were compiled with, and their arguments. The value of
-/// an argument is the text behind its "=", or all arguments up to the next one that begins with "--". The order of
+/// an argument is the text after its "=", or all arguments up to the next one that begins with "--". The order of
 /// arguments that begin with "--" matters only if one is repeated. Call it first in a program: a rank that reads its
 /// arguments earlier may refuse them alone.
 void require_same(const Communicator& ranks, int argc, const char* const* argv);

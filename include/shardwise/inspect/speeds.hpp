@@ -3,7 +3,7 @@
 #pragma once
 
 /// @file
-/// What a plan costs in seconds, from a few speeds of the machines that will run it.
+/// The price of a plan in seconds, from a few speeds of the machines that will run it.
 ///
 /// ```
 /// constexpr Speeds speeds{.flops = 50e9, .memory = 8e9, .within = 4e9, .across = 1e8, .latency = 2e-5};

@@ -14,7 +14,7 @@
 namespace shardwise::detail {
 
 /// A file as read-only memory. Only the pages that are touched are read from the device: the system does not read
-/// ahead, because the bytes behind a block belong to another rank. Touching a page that cannot be read ends the process
+/// ahead, because the bytes after a block belong to another rank. Touching a page that cannot be read ends the process
 /// (SIGBUS): a file must not shrink while it is mapped, and its device must not fail.
 class MappedFile {
  public:

@@ -3,7 +3,7 @@
 #pragma once
 
 /// @file
-/// LU with partial pivoting of a matrix that lies on all ranks of a mesh, for `solve`.
+/// LU with partial pivoting of a distributed matrix, for `solve`.
 ///
 /// A step gathers the columns of one tile and chooses pivots among all rows that are left, on every rank alike. Rows
 /// stay on their ranks: a pivot row goes to all, and columns are taken in the order of elimination.

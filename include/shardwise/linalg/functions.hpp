@@ -3,7 +3,7 @@
 #pragma once
 
 /// @file
-/// Functions of matrices that lie on all ranks, in any layout that is not pending. They have no gradient.
+/// Functions of distributed matrices, in any layout that is not pending. They have no gradient.
 /// ```
 /// auto [u, h] = polar(a);        // a = u · h
 /// auto y = sqrtm(a);             // y · y = a

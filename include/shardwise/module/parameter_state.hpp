@@ -26,9 +26,13 @@ struct Init {
 
   /// All elements equal `value`; below, normal with the mean 0. Throws `std::invalid_argument` for a deviation below 0.
   static constexpr Init constant(double value) { return {Kind::constant, value}; }
-  static constexpr Init normal(double deviation) { return {Kind::normal, checked("deviation", deviation)}; }
+  static constexpr Init normal(double deviation) {
+    return {Kind::normal, checked("Init::normal: the deviation", deviation)};
+  }
   /// Uniform in [-bound, bound).
-  static constexpr Init uniform(double bound) { return {Kind::uniform, checked("bound", bound)}; }
+  static constexpr Init uniform(double bound) {
+    return {Kind::uniform, checked("Init::uniform: the bound", bound)};
+  }
   /// Uniform with the bound 1/√fan_in, as PyTorch initialises its Linear layers.
   static constexpr Init fan_in(Index features) {
     if (__builtin_is_constant_evaluated()) return uniform(1);
@@ -283,8 +287,7 @@ SHARDWISE_INLINE void ParameterState::await_once() { await_here(); }
 #ifdef SHARDWISE_BODIES
 
 SHARDWISE_INLINE void Init::fail(const char* what, double value) {
-  detail::fail(
-      {"first values: their ", what, " is ", value, ", which must be 0 or more, and a finite number"});
+  detail::fail({what, " is ", value, ", but must be finite and at least 0"});
 }
 
 #endif

@@ -267,7 +267,7 @@ struct CrossEntropyLoss : detail::CrossEntropy<false>, Module<CrossEntropyLoss> 
 };
 
 /// The loss of each row, in the shape of the targets; 0 where a target is `ignore_index`. It has the layout of the
-/// logits' rows, `Replicate` where classes are sharded. `reduction` means nothing to it. In all else as
+/// logits' rows, `Replicate` where classes are sharded. It ignores `reduction`. Otherwise it is like
 /// `CrossEntropyLoss`.
 ///
 /// ```

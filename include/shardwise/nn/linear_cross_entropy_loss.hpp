@@ -4,8 +4,8 @@
 
 /// @file
 /// `LinearCrossEntropyLoss`: a head and the cross entropy of its logits in one, for some rows at a time, so that the
-/// logits of all rows, the largest tensor of a language model, are never there, nor is their gradient (Hsu et al.,
-/// "Liger kernel", 2024; classes may be sharded as in `CrossEntropyLoss`).
+/// logits of all rows, the largest tensor of a language model, never exist at once, nor does their gradient (Hsu et
+/// al., "Liger kernel", 2024; classes may be sharded as in `CrossEntropyLoss`).
 ///
 /// ```
 /// const LinearCrossEntropyLoss criterion({.label_smoothing = 0.1});
@@ -21,11 +21,11 @@
 
 namespace shardwise {
 
-/// How the rows are gone through.
+/// How many rows are processed at a time.
 struct LossPieces {
-  Index rows = 256;  ///< whose logits are there at a time
-  /// Of all rows, where classes are sharded: the backward pass must then compute the logits again. Else there is one
-  /// for each piece.
+  Index rows = 256;  ///< whose logits exist at a time
+  /// One all-reduce for all rows, where classes are sharded: the backward pass must then compute the logits again.
+  /// Otherwise there is one for each piece.
   bool one_all_reduce = false;
 };
 

@@ -3,8 +3,8 @@
 #pragma once
 
 /// @file
-/// What the ranks that share the rows of a loss tell each other: its sum and how much its rows count; or the first
-/// target that is wrong, so that all of them throw the same.
+/// The message that ranks exchange about a loss: its sum and the weight of its rows, or the first invalid target, so
+/// that all of them throw the same error.
 
 #include <shardwise/base/bodies.hpp>
 #include <shardwise/kernel/cross_entropy.hpp>
@@ -34,7 +34,7 @@ struct LossOfRows {
   }
 };
 
-/// How much this rank's rows count; no loss yet.
+/// The weight of this rank's rows; `sum` stays 0.
 template <class Id, int Rank>
 LossOfRows counted_of_rows(const View<const Id, Rank>& targets, const kernel::TargetDistribution& expected) {
   const Index rows = targets.elements();
@@ -48,7 +48,7 @@ LossOfRows counted_of_rows(const View<const Id, Rank>& targets, const kernel::Ta
   }
   return {0, kernel::counted_weight(rows, targets.data, expected)};
 }
-/// And their loss, from the terms of all their classes. `losses`, if it is not null, gets that of each row.
+/// The same with their loss, from the terms of all their classes. `losses`, if it is not null, gets that of each row.
 template <class Terms, class Id, int Rank>
 LossOfRows loss_of_rows(const View<const Id, Rank>& targets, const Terms* terms,
                         const kernel::TargetDistribution& expected, decltype(Terms::sum)* losses) {

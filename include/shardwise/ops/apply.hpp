@@ -244,7 +244,7 @@ Why apply(const Op&, const X&...);  // see Why
 
 // NOLINTBEGIN(bugprone-macro-parentheses): types
 /// Compiles an operation once, for the element types of parameters, a result of `rank` and operands of the ranks that
-/// follow: see base/bodies.hpp. Write it behind an operation, in the namespace `shardwise`, for the ranks that layers
+/// follow: see base/bodies.hpp. Write it after an operation, in the namespace `shardwise`, for the ranks that layers
 /// use. Each costs the target's own compilation, so there are few.
 #define SHARDWISE_COMPILE_OPERATION(Op, rank, ...)                                                   \
   SHARDWISE_COMPILE_MEMBER(struct detail::OnBlocks<Op, detail::BlocksOf<float, rank, __VA_ARGS__>>)  \

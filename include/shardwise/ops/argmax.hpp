@@ -3,8 +3,8 @@
 #pragma once
 
 /// @file
-/// `argmax`: where the largest element of one dimension is, which is whole on every rank; and `top_k`: where the k
-/// largest elements of the last dimension are.
+/// `argmax`: the index of the largest element along an unsharded dimension; and `top_k`: the indices of the k largest
+/// elements along the last dimension.
 ///
 /// ```
 /// next = argmax<-1>(logits);   // [batch, vocabulary] to the ids [batch]

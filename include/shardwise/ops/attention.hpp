@@ -34,7 +34,7 @@
 namespace shardwise {
 
 struct AttentionOptions {
-  /// A query sees no key behind its own position. The last query is at the last key.
+  /// A query sees no key after its own position. The last query is at the last key.
   bool causal = true;
   /// A query sees just the keys that are less than `window` positions away from it.
   std::optional<Index> window{};
@@ -255,7 +255,7 @@ Why attention(const Q&, const K&, const V&, const AttentionOptions& = {});  // s
 
 /// The same for documents packed in the rows: a token sees only tokens of its own document. documents: integers
 /// [batch, keys], sharded as the batch is and whole otherwise; the queries' tokens are the last of them. Equal numbers
-/// side by side are one document, so a number may be used again behind another document. A negative number is padding:
+/// side by side are one document, so a number may be used again after another document. A negative number is padding:
 /// it sees nothing, and no token sees it. One document a row, then padding, is a batch of rows of different lengths.
 template <Operand Q, Operand K, Operand V, Operand Documents,
           class Result = result_of<AttentionOp, Q, K, V, Documents>>

@@ -3,8 +3,7 @@
 #pragma once
 
 /// @file
-/// `cat` and `stack` join tensors along one dimension, which is whole on every rank. Backward, each operand gets its
-/// slice.
+/// `cat` and `stack` join tensors along an unsharded dimension. Backward, each operand gets its slice.
 ///
 /// ```
 /// y = cat<1>(a, b);     // a [r, n], b [r, m]: [r, n + m]

@@ -3,7 +3,7 @@
 #pragma once
 
 /// @file
-/// `narrow`: some consecutive indices of one dimension, which is whole on every rank.
+/// `narrow`: a slice of an unsharded dimension.
 ///
 /// ```
 /// last = narrow<1>(x, length - 1, 1);   // the last token of every sequence

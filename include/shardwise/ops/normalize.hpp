@@ -3,7 +3,7 @@
 #pragma once
 
 /// @file
-/// `normalize`: vectors along one dimension, which is whole on every rank, divided by their 2-norm.
+/// `normalize`: vectors along an unsharded dimension, divided by their 2-norm.
 ///
 /// ```
 /// directions = normalize(x);   // of each row, along the last dimension

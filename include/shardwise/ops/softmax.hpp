@@ -3,7 +3,7 @@
 #pragma once
 
 /// @file
-/// `softmax` along one dimension, which is whole on every rank. Any placement of the others but `Partial`.
+/// `softmax` along an unsharded dimension. The others may have any placement but `Partial`.
 ///
 /// ```
 /// y = softmax(x);       // along the last dimension

@@ -3,7 +3,7 @@
 #pragma once
 
 /// @file
-/// `variance` over one dimension, which the result lacks, or over all of them: these are whole on every rank.
+/// `variance` over one dimension, or over all of them. They must be unsharded, and the result lacks them.
 ///
 /// ```
 /// v = variance<0>(x);      // of a population: v[c] = mean over r of (x[r, c] - mean of x[:, c])²

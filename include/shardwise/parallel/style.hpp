@@ -83,9 +83,9 @@ template <class Output, class Communication, class First, class... Rest>
 struct StyleOptions<Output, Communication, First, Rest...>
     : StyleOptions<std::conditional_t<is_output<First>, First, Output>,
                    std::conditional_t<is_communicate_as<First>, First, Communication>, Rest...> {
-  static_assert((is_output<First> + ... + is_output<Rest>) <= 1, "a style gives out one thing");
+  static_assert((is_output<First> + ... + is_output<Rest>) <= 1, "a style has at most one output<...>");
   static_assert((is_communicate_as<First> + ... + is_communicate_as<Rest>) <= 1,
-                "a style communicates in one way");
+                "a style has at most one communicate_as<...>");
 };
 
 /// The axis of `ColwiseParallel<>`, so that its error names what is missing: no mesh has it.

@@ -11,8 +11,8 @@
 
 namespace shardwise::detail {  // the implementation of redistribute
 
-/// A slice, or a term of a pending sum: this rank's contribution, padded with zeros. Returns the same block if it
-/// is all of it, else a copy counted as `use`.
+/// A slice, or a term of a pending sum: this rank's contribution, padded with zeros. Returns the same block if
+/// nothing changes, else a copy counted as `use`.
 constexpr AnyTensor changed_locally(AnyTensor from, const Layout& to, MemoryUse use = MemoryUse::activation) {
   const MeshSizes &sizes = from.mesh.sizes(), &coordinates = from.mesh.coordinates();
   bool contributes = true, pending = false;

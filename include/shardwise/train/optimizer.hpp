@@ -71,7 +71,7 @@ class Optimizer {
   void add_group(std::function<bool(const ParameterInfo&)> chosen, Change change, double rate_factor = 1) {
     if (!states_.empty()) {
       throw std::logic_error(
-          "an optimizer's groups are chosen before its first step, and before it is added to a checkpoint");
+          "call add_group before the first step, and before the optimizer is added to a checkpoint");
     }
     if (!chosen) throw std::invalid_argument("add_group: chosen is an empty function");
     if (!(rate_factor >= 0))

@@ -168,7 +168,7 @@ namespace detail {
 /// Throws `std::invalid_argument` for options out of range, or that leave gradients unfinished.
 constexpr const ReduceOptions& finishing(const ReduceOptions& options) {
   if (!options.last) {
-    throw std::invalid_argument("ReduceOptions: last is false, but what comes here needs finished gradients");
+    throw std::invalid_argument("ReduceOptions: last is false, but this function needs finished gradients");
   }
   return options.checked();
 }

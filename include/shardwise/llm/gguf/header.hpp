@@ -149,7 +149,7 @@ SHARDWISE_INLINE SafetensorsHeader read_gguf_header(std::string_view file, Json*
   if (!header.tensors.empty() &&
       header.tensors.back().offset + header.tensors.back().bytes > std::ssize(file))
     fail<std::runtime_error>(
-        {"tensor \"", header.tensors.back().name, "\" ends behind the file: is it truncated?"});
+        {"tensor \"", header.tensors.back().name, "\" extends beyond the end of the file: is it truncated?"});
   if (all_values != nullptr) *all_values = std::move(values);
   return header;
 }

@@ -25,7 +25,7 @@ template <class Style>
 struct OfOwnTokens : Style {
   static constexpr bool suits(ModuleKind kind) { return kind == ModuleKind::linear; }
 };
-/// The style of a projection to latents behind a norm with the style `S`.
+/// The style of a projection to latents after a norm with the style `S`.
 template <class S>
 struct LatentStyle : TypeIs<S> {};
 template <class Axes, int Dim, class... Options>
@@ -36,7 +36,7 @@ struct LatentStyle<Styles<Parts...>> : TypeIs<Styles<typename LatentStyle<Parts>
 
 }  // namespace detail
 
-/// The projections to latents, behind a norm with the style `NormStyle`.
+/// The projections to latents, after a norm with the style `NormStyle`.
 template <class MeshType, class NormStyle, class T = float>
 class LatentProjections {
  public:

@@ -164,7 +164,7 @@ class LlamaAttention : public Module<LlamaAttention<MeshType, PlanType, T, NormS
 template <class MeshType, class PlanType, class T = float>
 class LlamaMlp : public Module<LlamaMlp<MeshType, PlanType, T>> {
  public:
-  /// The dimensions of hidden features: [n, 32] if `down` has blocks of 32, so that ranks share out whole blocks.
+  /// The dimensions of hidden features: [n, 32] if `down` has blocks of 32, so that each rank has whole blocks.
   static constexpr Index block =
       numbers_in(data_type_of<typename detail::WeightElement<style_of<PlanType, "down">, T>::type>());
   static constexpr int hidden_dims = block > 1 ? 2 : 1;
