@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: 2026 The Shardwise developers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Plain English: `python3 english.py ROOT` lists turns that a first reader stumbles over, in the comments of headers, in the
-texts of errors and options, and in pages; and pages whose sentences are too long. `python3 english.py ROOT FILE…` looks at
-these files alone."""
+"""Plain English: `python3 english.py ROOT` lists turns that a first reader stumbles over, in the comments of headers
+and of CMake files, in the texts of errors and options, and in pages; and pages whose sentences are too long.
+`python3 english.py ROOT FILE…` looks at these files alone."""
 
 import re
 import sys
@@ -21,7 +21,8 @@ TURNS = {
     r"\bthe like\b": "say which",
     r"(?<!there )\b(?:is|are) none\b|\bnone to it\b": "is not a …",
     r"\bnobody\b|\bsomebody\b|\bwhoever\b": "name the caller, the reader, the rank; or: no code, no rank",
-    r"(?:^|[.!?;:] )What (?!is |are |does |do |can |if |happens|follows)[^?.;:]*[.;:]": "a noun as the subject, not a clause with What",
+    r"(?:^|@file |[.!?;:] )What (?!is |are |does |do |can |if |happens|follows)[^?.;:]*[.;:]":
+        "a noun as the subject, not a clause with What",
     r"\bso many (?:bytes|rows|tokens|elements)\b": "say which number",
     r"\bhad better\b|\bbe it\b|\bbut for\b": "should; whether; except",
     r"\b(?:is|are|was) to be\b": "must be; will be",
@@ -37,10 +38,11 @@ TURNS = {re.compile(turn, re.IGNORECASE): advice for turn, advice in TURNS.items
 def prose_of_page(text):
     """Paragraphs and items of lists, without code, tables and headings."""
     text = re.sub(r"```.*?```", "\n\n", text, flags=re.DOTALL)
+    text = re.sub(r"^[#|].*$", "\n", text, flags=re.MULTILINE)
     text = re.sub(r"<!--.*?-->", "", text, flags=re.DOTALL)
     for paragraph in re.split(r"\n\s*\n|\n(?=\s*(?:[-*]|\d+\.) )", text):
         paragraph = " ".join(paragraph.split())
-        if paragraph and not paragraph.startswith(("|", "#")):
+        if paragraph:
             yield paragraph
 
 
@@ -56,11 +58,15 @@ def sentences(paragraph):
     return [s for s in re.split(r"(?<=[.!?:;])\s+", plain) if len(s.split()) > 1]
 
 
-def comments(text):
-    """Each run of comment lines as one text."""
+IN_CPP = re.compile(r"\s*//[/!]?<?\s?(.*)|.*?\s//[/!]?<?\s(.*)")
+IN_CMAKE = re.compile(r"\s*#\s?(.*)|[^\"]*?\s#\s(.*)")
+
+
+def comments(text, comment):
+    """Each run of comment lines as one text. `comment` finds what follows the mark, at the start of a line or later."""
     run = []
     for line in text.split("\n") + [""]:
-        found = re.match(r"\s*//[/!]?<?\s?(.*)|.*?\s//[/!]?<?\s(.*)", line)
+        found = comment.match(line)
         if found:
             run.append(found.group(1) or found.group(2) or "")
         if run and (not found or found.group(2) or not found.group(1)):
@@ -87,8 +93,10 @@ def check(root, path):
         if words and sum(words) / len(words) > MEAN_WORDS:
             problems.append(f"{name}: sentences of {sum(words) / len(words):.1f} words on average; at most {MEAN_WORDS}")
         paragraphs += labels_of_page(text)
+    elif path.suffix in (".txt", ".cmake", ".in"):
+        paragraphs = list(comments(text, IN_CMAKE))
     else:
-        paragraphs = list(comments(text)) + literals(text)
+        paragraphs = list(comments(text, IN_CPP)) + literals(text)
     for paragraph in paragraphs:
         plain = re.sub(r"`[^`]*`", "code", paragraph)
         for turn, advice in TURNS.items():
@@ -104,6 +112,9 @@ def main():
     else:
         paths = sorted(root.glob("include/**/*.hpp")) + sorted(root.glob("examples/**/*.?pp"))
         paths += sorted(root.glob("docs/**/*.md")) + sorted(root.glob("*.md"))
+        paths.append(root / "CMakeLists.txt")
+        for folder in ("benchmarks", "cmake", "examples", "tests"):
+            paths += sorted((root / folder).glob("**/CMakeLists.txt")) + sorted((root / folder).glob("**/*.cmake*"))
     problems = [problem for path in paths for problem in check(root, path)]
     print("\n".join(problems))
     print(f"{len(paths)} files, {len(problems)} problems")
