@@ -1,10 +1,11 @@
 # SPDX-FileCopyrightText: 2026 The Shardwise developers
 # SPDX-License-Identifier: Apache-2.0
 
-# Finds xxHash, and what Shardwise uses if it is there: libraries that multiply matrices, range-v3 for shardwise/llm/data, and
-# the libraries of shardwise::tokenizer. Our CMakeLists.txt reads this, and so does find_package(shardwise), on the machine
-# of the build and not on that of the installation. Input: SHARDWISE_GEMM. Results: shardwise_onednn, shardwise_blas,
-# shardwise_tokenizer_FOUND, shardwise_gemm_text; shardwise_problem is the text of an error, or empty.
+# Finds xxHash, and what Shardwise uses if it is there: libraries that multiply matrices, range-v3 for
+# shardwise/llm/data, and the libraries of shardwise::tokenizer. Our CMakeLists.txt reads this, and so does
+# find_package(shardwise), on the machine of the build and not on that of the installation. Input: SHARDWISE_GEMM.
+# Results: shardwise_onednn, shardwise_blas, shardwise_tokenizer_FOUND, shardwise_gemm_text; shardwise_problem is the
+# text of an error, or empty.
 
 set(shardwise_module_path "${CMAKE_MODULE_PATH}")
 list(PREPEND CMAKE_MODULE_PATH "${CMAKE_CURRENT_LIST_DIR}")

@@ -7,13 +7,13 @@
 # more, for so much more memory.
 set(shardwise_late_garbage "$<$<COMPILE_LANG_AND_ID:CXX,GNU>:--param=ggc-min-heapsize=262144>")
 if(NOT TARGET shardwise_compiled)
-  # Two units: the headers of files and models, and all others but those that need more libraries. The first unit leaves
-  # to the second what that has.
+  # Two units: the headers of files, with those of Llama and GGUF, and all others but those that need more libraries.
+  # The first unit leaves to the second what that has.
   set(core "")
   set(files "")
   file(GLOB_RECURSE headers RELATIVE "${shardwise_include_dir}" CONFIGURE_DEPENDS "${shardwise_include_dir}/shardwise/*/*.hpp")
-  list(FILTER headers EXCLUDE REGEX  # paths of 0.4
-       "^shardwise/(models|text|data)/|^shardwise/(ops|nn|kernel)/(rope|quantized|key_value_cache|block_product)\\.hpp$")
+  list(FILTER headers EXCLUDE REGEX  # old paths, which CMakeLists.txt makes
+      "^shardwise/(models|text|data)/|^shardwise/(ops|nn|kernel)/(rope|quantized|key_value_cache|block_product)\\.hpp$")
   foreach(header IN LISTS headers)
     if(header MATCHES "^shardwise/(io|weights|checkpoint|llm/models/llama|llm/gguf)/|/adapter_files.hpp$")
       string(APPEND files "#include <${header}>\n")

@@ -3,8 +3,8 @@
 #pragma once
 
 /// @file
-/// Language models: Llama and its kin, caches of keys and values, tokenizers and batches of tokens. Tokenizers need PCRE2 and
-/// utf8proc, batches need range-v3: without these libraries, their headers are left out.
+/// Language models: Llama and its kin, caches of keys and values, tokenizers and batches of tokens. Tokenizers need
+/// PCRE2 and utf8proc, batches need range-v3: without these libraries, their headers are left out.
 
 #include <shardwise/shardwise.hpp>
 

@@ -3,10 +3,10 @@
 #pragma once
 
 /// @file
-/// The core: meshes, tensors, operations, layers, styles and training. Other headers have pipelines (`pipeline/`),
-/// files (`io/`, `weights/`, `checkpoint/`), language models (`llm/`), and tools to examine a
-/// program (`inspect/`, `simulate/`, `guard/watchdog.hpp`). The includes go from the bottom up: a compiler that
-/// points to a declaration also lists how its header was included, and this order keeps the list short.
+/// The core: meshes, tensors, operations, layers, styles and training. Other headers have linear algebra (`linalg/`),
+/// pipelines (`pipeline/`), files (`io/`, `weights/`, `checkpoint/`), language models (`llm/`, with llm.hpp), and tools
+/// to examine a program (`inspect/`, `simulate/`, `guard/watchdog.hpp`). The includes go from the bottom up: a compiler
+/// that points to a declaration also lists how its header was included, and this order keeps the list short.
 
 #include <shardwise/layout/axis.hpp>
 #include <shardwise/layout/diagnosis.hpp>

@@ -2,7 +2,8 @@
 # SPDX-FileCopyrightText: 2026 The Shardwise developers
 # SPDX-License-Identifier: Apache-2.0
 
-"""examples/programs/train/plot_log.py: what its pictures show, read from the SVG by the labels of the axes, and what it refuses."""
+"""examples/programs/train/plot_log.py: what its pictures show, read from the SVG by the labels of the axes, and what it
+refuses."""
 
 import contextlib
 import io

@@ -3,7 +3,7 @@
 
 /// @file
 /// Ends in the way that its argument names. Whatever one rank does, the job must end with its message or its
-/// exit code while the other ranks wait in a barrier; how each way must end stands in tests/CMakeLists.txt.
+/// exit code while the other ranks wait in a barrier; ending.cmake has how each way must end.
 
 #include <chrono>
 #include <csignal>

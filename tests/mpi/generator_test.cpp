@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// @file
-/// Texts for many prompts at once, in examples/programs/common/generator.hpp: each gets the tokens that it gets alone, on one stage
-/// or two; and how texts end.
+/// Texts for many prompts at once, in examples/programs/common/generator.hpp: each gets the tokens that it gets alone,
+/// on one stage or two; and how texts end.
 
 #include <doctest/doctest.h>
 

@@ -24,7 +24,7 @@ struct LoadOptions {
   std::function<bool(std::string_view)> may_be_surplus = {};
   /// Which parameters, by their paths, may have no tensor in the file and stay as they are; without it none may.
   std::function<bool(std::string_view)> may_be_missing = {};
-  /// The file may be of this format too.
+  /// A file may be of this format, such as `gguf_format`, instead of safetensors.
   const WeightsFormat* other_format = nullptr;
 };
 

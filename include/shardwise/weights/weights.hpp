@@ -4,7 +4,8 @@
 
 /// @file
 /// The weights of a model in files: one of safetensors, or several with an index, as Hugging Face lays them out; or one
-/// of another format. A header is checked whole before use, and of the elements each rank reads those of its own block only.
+/// of another format. A header is checked whole before use, and of the elements each rank reads only those of its own
+/// block.
 ///
 /// ```
 /// Weights weights("llama/");     // model.safetensors, or model.safetensors.index.json and the files it lists
@@ -37,7 +38,7 @@ inline bool merges_to(std::span<const Index> fine, std::span<const Index> coarse
 
 }  // namespace detail
 
-/// Another format of files of weights, such as `gguf_format`.
+/// Another format of files of weights, such as `gguf_format` (llm/gguf/header.hpp).
 struct WeightsFormat {
   /// Whether the file at a path is of this format.
   bool (*matches)(const std::filesystem::path& path);
@@ -45,7 +46,8 @@ struct WeightsFormat {
   SafetensorsHeader (*read_header)(std::string_view bytes);
 };
 
-/// A file that is open and mapped: of safetensors or, if it matches that, of another format. It must not shrink meanwhile.
+/// A file that is open and mapped: of safetensors or, if it matches that, of another format. It must not shrink
+/// meanwhile.
 class SafetensorsFile {
  public:
   /// Opens the file and reads its header. A `std::runtime_error` names the file and what is wrong with it.

@@ -4,7 +4,7 @@
 
 /// @file
 /// Tokens for training, in memory or in a mapped file, of which only the pages in use are read.
-/// data/open_token_corpus.hpp creates them.
+/// llm/data/open_token_corpus.hpp creates them.
 ///
 /// ```
 /// auto corpus = TokenCorpus::from_file("run/tokens.bin");

@@ -3,7 +3,7 @@
 #pragma once
 
 /// @file
-/// Documents for training, in memory or in a mapped file. data/json_lines.hpp reads them.
+/// Documents for training, in memory or in a mapped file. llm/data/json_lines.hpp reads them.
 ///
 /// ```
 /// TrainingDocuments documents = read_json_lines({"train.jsonl"}, tokenizer, {.cache = "run/train.tokens"});

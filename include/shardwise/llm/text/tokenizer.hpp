@@ -12,8 +12,7 @@
 /// std::string text = tokenizer.decode(ids);
 /// ```
 ///
-/// Needs PCRE2 and utf8proc: link `shardwise::tokenizer`. No umbrella header includes it, because JSON is expensive
-/// to compile.
+/// Needs PCRE2 and utf8proc: link `shardwise::tokenizer`. Where these are missing, llm.hpp leaves this header out.
 
 #include <shardwise/llm/text/byte_tokenizer.hpp>
 #include <shardwise/llm/text/special_token.hpp>

@@ -4,7 +4,7 @@
 
 /// @file
 /// Llama models in Hugging Face's format: a folder with config.json and model.safetensors, or several files and
-/// model.safetensors.index.json.
+/// model.safetensors.index.json. Weights are also read from GGUF files (llm/gguf/header.hpp).
 ///
 /// ```
 /// Llama<Mesh<dp, tp>> model(mesh, read_llama_config("llama/config.json"));

@@ -3,7 +3,7 @@
 #pragma once
 
 /// @file
-/// Jinja expressions for text/chat_template.hpp.
+/// Jinja expressions for llm/text/chat_template.hpp.
 
 #include <ctime>
 #include <map>

@@ -3,7 +3,7 @@
 #pragma once
 
 /// @file
-/// Jinja statements for text/chat_template.hpp.
+/// Jinja statements for llm/text/chat_template.hpp.
 
 #include <shardwise/llm/text/chat_template/expressions.hpp>
 
