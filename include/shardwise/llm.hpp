@@ -13,6 +13,7 @@
 #include <shardwise/llm/models/adapter_files.hpp>
 #include <shardwise/llm/models/llama/files.hpp>
 #include <shardwise/llm/models/llama/model.hpp>
+#include <shardwise/llm/text/byte_tokenizer.hpp>
 #include <shardwise/llm/text/chat_template.hpp>
 #include <shardwise/llm/text/sampling.hpp>
 

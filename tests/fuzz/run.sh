@@ -14,7 +14,7 @@ source "$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd -P)/../../examples/se
 minutes=${1:?usage: run.sh MINUTES [TARGET…]}
 shift
 targets=("$@")
-if ((${#targets[@]} == 0)); then targets=(safetensors gguf index llama_config tokenizer manifest token_file schedule chat_template); fi
+if ((${#targets[@]} == 0)); then targets=(safetensors gguf index llama_config tokenizer manifest token_file schedule chat_template openai_request); fi
 shardwise_setup tests
 if [[ ! -f "$shardwise_build/build.ninja" && ! -f "$shardwise_build/Makefile" ]]; then shardwise_build help; fi
 ctest --test-dir "$shardwise_build" --output-on-failure --no-tests=error -R '^fuzz\.build$'
