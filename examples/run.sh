@@ -9,9 +9,9 @@ usage() {
   cat <<'END'
 Usage: examples/run.sh [--ranks N]
 
-Builds the examples one by one (and first installs what is missing) and runs each on N ranks: an MLP, attention, least
-squares, data parallelism with ZeRO, and a small Llama that learns this project's documentation, is saved, and then writes
-the same text on N ranks and on another number of them.
+Builds the examples one by one (and first installs what is missing) and runs each on N ranks: a product of matrices, least
+squares, an MLP, attention, data parallelism with ZeRO, and a small Llama that learns this project's documentation, is
+saved, and then writes the same text on N ranks and on another number of them.
 
   --ranks N      processes, 1 to 8 (default 2)
   --help         this text
@@ -59,7 +59,7 @@ run() {
 }
 
 shardwise_setup
-for program in mlp attention least_squares data_parallel; do
+for program in matrix_product least_squares mlp attention data_parallel; do
   build "$program"
   run "$program"
 done

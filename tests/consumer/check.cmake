@@ -5,7 +5,7 @@ cmake_minimum_required(VERSION 3.22)
 
 # Builds and runs a user's program in one of the ways that users have: WAY is find_package, add_subdirectory (both with
 # shardwise::header_only; readme_installed links shardwise::shardwise, whose compilation takes longest), pkg_config (mpicxx, and what is installed), plain (mpicxx and -I, no CMake) or
-# single_header (the README's program and one generated header, with MPI and without).
+# single_header (the README's MLP and one generated header, with MPI and without).
 # readme_installed and readme_fetched run the commands and the CMake code of the README. Others are only configured:
 # eigen_versions, with others than that of this machine; without_root, as a user who may write nowhere else configures and
 # installs, as the README says; versions, which versions and components an installation accepts (docs/policy.md), also
@@ -198,7 +198,7 @@ if(WAY MATCHES "^readme_")
   list(GET commands 0 install)
   list(GET commands 1 build)
   if(WAY STREQUAL "readme_installed")
-    file(COPY "${SHARDWISE_SOURCE}/examples/mlp.cpp" DESTINATION "${WORK}/mine")  # the README's program; a test compares them
+    file(COPY "${SHARDWISE_SOURCE}/examples/mlp.cpp" DESTINATION "${WORK}/mine")  # of the README; a test compares them
     file(RENAME "${WORK}/mine/mlp.cpp" "${WORK}/mine/main.cpp")
     execute_process(COMMAND "${CMAKE_COMMAND}" -E tar xzf "${WORK}/mine/shardwise.tar.gz" WORKING_DIRECTORY "${WORK}/shardwise")
     must("${CMAKE_COMMAND}" -E chdir "${WORK}/shardwise" bash -ec "${install}")
