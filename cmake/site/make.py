@@ -23,11 +23,12 @@ NAMES = "docs/reference/names/"
 SPLIT = {"docs/reference/errors.md": 2, "docs/reference/silent-bugs.md": 3}  # the level of an entry's heading
 LINK = re.compile(r"(\]\()([^)\s]+)(\))|((?:src|srcset)=\")([^\"]+)(\")")
 STOREYS = {
-    "The core": "tensor mesh layout ops linalg autograd module parallel nn train pipeline schedule",
+    "The core": "tensor mesh layout ops linalg autograd module parallel nn train",
+    "Foundations of the core": "base memory comm kernel",
+    "Pipelines": "pipeline schedule",
     "Files": "weights checkpoint io",
-    "Language models": "llm/models llm/decoding llm/gguf llm/text llm/data",
     "Inspection": "inspect simulate guard record",
-    "Foundations": "base memory comm kernel",
+    "Language models": "llm/models llm/decoding llm/gguf llm/text llm/data",
 }
 
 
