@@ -32,7 +32,7 @@
 #include <shardwise/kernel/philox.hpp>
 #include <shardwise/layout/block.hpp>
 
-namespace shardwise {
+namespace shardwise::llm {
 
 /// A permutation of [0, n) as a function of `n`, `seed` and `number`, without a list: each place is computed
 /// separately, in O(1) time and memory. It is the generalised Feistel cipher of Black and Rogaway ("Ciphers with
@@ -315,4 +315,4 @@ class BatchSampler {
   Index steps_ = 0;
 };
 
-}  // namespace shardwise
+}  // namespace shardwise::llm

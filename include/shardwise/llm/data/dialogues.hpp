@@ -5,9 +5,10 @@
 /// @file
 /// Dialogues in JSON lines: their messages, which of them are trained on, and where those are in the rendered text.
 
+#include <shardwise/llm/namespaces.hpp>
 #include <shardwise/llm/text/chat_template.hpp>
 
-namespace shardwise::detail {
+namespace shardwise::llm::detail {
 
 using ByteRanges = std::vector<std::pair<std::size_t, std::size_t>>;  // [begin, end)
 
@@ -159,4 +160,4 @@ inline std::string rendered(const ChatTemplate& chat, const JsonPart& line, cons
   return all.text;
 }
 
-}  // namespace shardwise::detail
+}  // namespace shardwise::llm::detail

@@ -14,7 +14,7 @@
 
 #include <shardwise/llm/data/training_documents.hpp>
 
-namespace shardwise {
+namespace shardwise::llm {
 
 /// Documents with more tokens than a row takes are an error, lose their ends, or become several documents. Their parts
 /// do not see each other, and each target counts once. Parts without targets are dropped.
@@ -210,4 +210,4 @@ class DocumentRows {
   Index long_ = 0, dropped_ = 0;
 };
 
-}  // namespace shardwise
+}  // namespace shardwise::llm

@@ -8,9 +8,10 @@
 #include <optional>
 
 #include <shardwise/llm/data/token_corpus.hpp>
+#include <shardwise/llm/namespaces.hpp>
 #include <shardwise/llm/text/utf8.hpp>
 
-namespace shardwise {
+namespace shardwise::llm {
 
 /// An encoder of text: `Tokenizer`, `ByteTokenizer`, or a user's type whose `fingerprint()` changes whenever its
 /// tokens may change.
@@ -111,4 +112,4 @@ TokenFileHeader tokenise(const std::vector<Document>& documents, const Encoder& 
 }
 
 }  // namespace detail
-}  // namespace shardwise
+}  // namespace shardwise::llm

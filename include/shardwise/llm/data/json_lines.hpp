@@ -25,8 +25,9 @@
 #include <shardwise/llm/data/dialogues.hpp>
 #include <shardwise/llm/data/document_rows.hpp>
 #include <shardwise/llm/data/open_token_corpus.hpp>
+#include <shardwise/llm/namespaces.hpp>
 
-namespace shardwise {
+namespace shardwise::llm {
 
 struct JsonLinesOptions {
   std::optional<ChatTemplate> chat = {};  ///< for dialogues
@@ -249,4 +250,4 @@ TrainingDocuments read_json_lines(const Mesh<Axes...>& mesh, const std::vector<s
   return source.documents(detail::open_tokens(mesh.communicator(), "read_json_lines", source, options.cache));
 }
 
-}  // namespace shardwise
+}  // namespace shardwise::llm

@@ -18,7 +18,7 @@
 #include <shardwise/llm/data/document_rows.hpp>
 #include <shardwise/llm/data/loaded_batch.hpp>
 
-namespace shardwise {
+namespace shardwise::llm {
 
 /// A sequence of tokens: `TokenCorpus`, or a user's type. `copy` fills `to` with the tokens from `begin` on.
 template <class T>
@@ -81,4 +81,4 @@ LoadedBatch<MeshType> load_batch(const MeshType& mesh, const DocumentRows& rows,
                            [&](const auto& row, auto... to) { rows.copy(row, to...); });
 }
 
-}  // namespace shardwise
+}  // namespace shardwise::llm

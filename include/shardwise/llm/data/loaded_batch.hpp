@@ -7,9 +7,10 @@
 
 #include <shardwise/guard/same_on_all_ranks.hpp>
 #include <shardwise/llm/data/batch_sampler.hpp>
+#include <shardwise/llm/namespaces.hpp>
 #include <shardwise/tensor/tensor.hpp>
 
-namespace shardwise {
+namespace shardwise::llm {
 
 namespace detail {
 
@@ -75,4 +76,4 @@ constexpr LoadedBatch<MeshType> load_rows(const MeshType& mesh, const BatchSampl
 
 }  // namespace detail
 
-}  // namespace shardwise
+}  // namespace shardwise::llm

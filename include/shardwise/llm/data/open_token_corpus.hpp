@@ -17,10 +17,11 @@
 
 #include <shardwise/guard/agreement.hpp>
 #include <shardwise/llm/data/token_cache.hpp>
+#include <shardwise/llm/namespaces.hpp>
 #include <shardwise/llm/text/byte_tokenizer.hpp>
 #include <shardwise/mesh/mesh.hpp>
 
-namespace shardwise {
+namespace shardwise::llm {
 
 namespace detail {
 
@@ -88,4 +89,4 @@ TokenCorpus open_token_corpus(const Mesh<Axes...>& mesh, const std::vector<std::
   return open_token_corpus(mesh.communicator(), paths, tokenizer, cache);
 }
 
-}  // namespace shardwise
+}  // namespace shardwise::llm

@@ -8,8 +8,9 @@
 #include <pwd.h>
 
 #include <shardwise/llm/data/documents.hpp>
+#include <shardwise/llm/namespaces.hpp>
 
-namespace shardwise::detail {
+namespace shardwise::llm::detail {
 
 using Paths = std::vector<std::filesystem::path>;
 
@@ -119,4 +120,4 @@ inline TokenCorpus open_prepared(const Path& cache, const TokenFileHeader& heade
   return corpus;
 }
 
-}  // namespace shardwise::detail
+}  // namespace shardwise::llm::detail

@@ -21,8 +21,9 @@
 #include <shardwise/base/hash.hpp>
 #include <shardwise/io/fingerprint.hpp>
 #include <shardwise/io/mapped_file.hpp>
+#include <shardwise/llm/namespaces.hpp>
 
-namespace shardwise::detail {
+namespace shardwise::llm::detail {
 
 struct TokenFileHeader {
   static constexpr std::array<char, 8> magic_bytes{'S', 'W', 't', 'o', 'k', 'e', 'n', 's'};
@@ -43,7 +44,7 @@ struct TokenFileHeader {
   std::uint64_t header_checksum = 0;  // fingerprint of the preceding bytes of this header
 
   std::uint64_t computed() const {
-    return fingerprint_of({reinterpret_cast<const char*>(this), offsetof(TokenFileHeader, header_checksum)});
+    return detail::fingerprint_of({reinterpret_cast<const char*>(this), offsetof(TokenFileHeader, header_checksum)});
   }
 };
 static_assert(sizeof(TokenFileHeader) == 72 && std::is_trivially_copyable_v<TokenFileHeader>);
@@ -176,9 +177,9 @@ class TokenPacker {
   std::vector<char> bytes_;
 };
 
-}  // namespace shardwise::detail
+}  // namespace shardwise::llm::detail
 
-namespace shardwise {
+namespace shardwise::llm {
 
 /// A sequence of tokens; copies share them. They take 2 bytes each, or 4 with a vocabulary above 65536. A file may
 /// be replaced or removed while it is in use, but must not be changed in place: `copy` throws `std::runtime_error` if
@@ -266,4 +267,4 @@ class TokenCorpus {
   const char* tokens_ = nullptr;
 };
 
-}  // namespace shardwise
+}  // namespace shardwise::llm

@@ -14,8 +14,9 @@
 
 #include <shardwise/llm/data/batch_sampler.hpp>
 #include <shardwise/llm/data/token_corpus.hpp>
+#include <shardwise/llm/namespaces.hpp>
 
-namespace shardwise {
+namespace shardwise::llm {
 
 /// The tokens of a text, and the parts that are predicted in training.
 struct TrainingDocument {
@@ -141,4 +142,4 @@ inline std::uint64_t fingerprint_of(const TrainingDocuments& documents) {
   return all.value();
 }
 
-}  // namespace shardwise
+}  // namespace shardwise::llm

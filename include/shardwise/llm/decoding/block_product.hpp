@@ -18,8 +18,9 @@
 
 #include <shardwise/base/bodies.hpp>
 #include <shardwise/llm/decoding/block_product_x86.hpp>
+#include <shardwise/llm/namespaces.hpp>
 
-namespace shardwise::kernel {
+namespace shardwise::llm::kernel {
 
 /// Instruction sets with a product of their own.
 enum class Instructions { portable, avx2, avx512_vnni };
@@ -125,4 +126,4 @@ SHARDWISE_COMPILE(block_product<Block16>)
 SHARDWISE_COMPILE(block_product<Block8>)
 SHARDWISE_COMPILE(block_product<Block4>)
 
-}  // namespace shardwise::kernel
+}  // namespace shardwise::llm::kernel

@@ -6,6 +6,7 @@
 /// Products with quantised weights by AVX2, and by AVX-512 with VNNI. block_product.hpp says what they compute.
 
 #include <shardwise/llm/decoding/block_rows.hpp>
+#include <shardwise/llm/namespaces.hpp>
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -15,7 +16,7 @@
 #define SHARDWISE_AVX2 gnu::target("avx2,fma,f16c")
 #define SHARDWISE_AVX512 gnu::target("avx2,fma,f16c,avx512f,avx512bw,avx512vl,avx512vnni")
 
-namespace shardwise::kernel::detail {
+namespace shardwise::llm::kernel::detail {
 
 /// The total of sixteen sums, in the order of total_of_sums(float*).
 [[SHARDWISE_AVX2, gnu::always_inline]] inline float total_of_sums(__m256 first, __m256 second) {
@@ -349,7 +350,7 @@ template <int R>
   if constexpr (R > 1) columns_avx512<R / 2>(rows, groups, x, w, y, ldy);
 }
 
-}  // namespace shardwise::kernel::detail
+}  // namespace shardwise::llm::kernel::detail
 
 #undef SHARDWISE_AVX2
 #undef SHARDWISE_AVX512

@@ -8,8 +8,9 @@
 #include <numeric>
 
 #include <shardwise/kernel/weight_blocks.hpp>
+#include <shardwise/llm/namespaces.hpp>
 
-namespace shardwise::kernel::detail {
+namespace shardwise::llm::kernel::detail {
 
 /// Sixteen successive groups of a row of x. Beyond the end, all is zero. Instructions multiply unsigned by signed
 /// bytes; so weights have a zero point added, and the corrections undo that.
@@ -76,4 +77,4 @@ const Unit<Block>* prepare_rows(Index rows, Index groups, const float* x, Index 
   return sums[0];
 }
 
-}  // namespace shardwise::kernel::detail
+}  // namespace shardwise::llm::kernel::detail

@@ -17,7 +17,7 @@
 #include <shardwise/layout/diagnosis.hpp>
 #include <shardwise/ops/attention.hpp>
 
-namespace shardwise {
+namespace shardwise::llm {
 
 /// The lengths of a cache's rows, and the rows that are selected: those of the sequences of a batch, in its order.
 class CacheRows {
@@ -225,4 +225,4 @@ constexpr auto attention(const Q& q, const KeyValueCache<K>& cache, const Attent
 template <Operand Q, TensorType K, IllFormed Why = result_of<AttentionOp, Q, K, K>>
 Why attention(const Q&, const KeyValueCache<K>&, const AttentionOptions& = {});  // see Why
 
-}  // namespace shardwise
+}  // namespace shardwise::llm

@@ -23,7 +23,7 @@ namespace shardwise::detail {
 
 /// Draws the numbers that the whole tensor of numbers would have, and quantises them. Frozen parameters need no
 /// arithmetic.
-template <WeightBlock Block>
+template <kernel::WeightBlock Block>
 inline constexpr ElementFunctions element_functions<Block>{
     .sum = nullptr,
     .scale = nullptr,
@@ -31,7 +31,7 @@ inline constexpr ElementFunctions element_functions<Block>{
     .largest_magnitude = nullptr,
     .count_non_finite =
         [](Index n, const void* x) {
-          if constexpr (std::is_same_v<Block, Block16>) {
+          if constexpr (std::is_same_v<Block, kernel::Block16>) {
             return element_functions<Eigen::bfloat16>.count_non_finite(n * kernel::numbers_per_block, x);
           } else {
             kernel::NonFinite found;

@@ -14,22 +14,27 @@
 
 #include <shardwise/kernel/gemm.hpp>
 #include <shardwise/llm/decoding/block_product.hpp>
+#include <shardwise/llm/namespaces.hpp>
 #include <shardwise/ops/embedding.hpp>
 #include <shardwise/ops/linear.hpp>
 
 namespace shardwise {
 
+template <>
+inline constexpr DataType data_type<kernel::Block16> = DataType::q16;
+template <>
+inline constexpr DataType data_type<kernel::Block8> = DataType::q8;
+template <>
+inline constexpr DataType data_type<kernel::Block4> = DataType::q4;
+
+}  // namespace shardwise
+
+namespace shardwise::llm {
+
 using kernel::Block16;
 using kernel::Block4;
 using kernel::Block8;
 using kernel::WeightBlock;
-
-template <>
-inline constexpr DataType data_type<Block16> = DataType::q16;
-template <>
-inline constexpr DataType data_type<Block8> = DataType::q8;
-template <>
-inline constexpr DataType data_type<Block4> = DataType::q4;
 
 /// Beside weights of 8 and 4 bits, each group of 32 numbers of x is rounded to 8 bits. So the layouts are those of
 /// `linear` except that x is not pending. The gradient of x is that of the product with unrounded x.
@@ -126,13 +131,13 @@ struct QuantizedEmbeddingOp {
   }
 };
 
-namespace detail {
+}  // namespace shardwise::llm
 
-template <int Contracted, WeightBlock Element>
-struct OpOfElements<LinearOp<Contracted>, Element> : TypeIs<QuantizedLinearOp<Contracted>> {};
-template <WeightBlock Element>
-struct OpOfElements<EmbeddingOp, Element> : TypeIs<QuantizedEmbeddingOp> {};
+namespace shardwise::detail {
 
-}  // namespace detail
+template <int Contracted, kernel::WeightBlock Element>
+struct OpOfElements<LinearOp<Contracted>, Element> : TypeIs<llm::QuantizedLinearOp<Contracted>> {};
+template <kernel::WeightBlock Element>
+struct OpOfElements<EmbeddingOp, Element> : TypeIs<llm::QuantizedEmbeddingOp> {};
 
-}  // namespace shardwise
+}  // namespace shardwise::detail

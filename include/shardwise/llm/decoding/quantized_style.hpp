@@ -7,7 +7,7 @@
 
 #include <shardwise/parallel/style.hpp>
 
-namespace shardwise {
+namespace shardwise::llm {
 
 /// An additional style: the weight is stored in blocks of 32 numbers, `Block16`, `Block8` or `Block4`, and the
 /// layer, with its bias, is frozen. It computes in float. See quantized.hpp, which must be included.
@@ -18,9 +18,7 @@ struct Quantized {
   static constexpr bool suits(ModuleKind kind) { return detail::multiplies(kind); }
 };
 
-namespace detail {
-template <class Block>
-inline constexpr bool freezes<Quantized<Block>> = true;
-}  // namespace detail
+}  // namespace shardwise::llm
 
-}  // namespace shardwise
+template <class Block>
+inline constexpr bool shardwise::detail::freezes<shardwise::llm::Quantized<Block>> = true;

@@ -9,9 +9,10 @@
 
 #include <set>
 
+#include <shardwise/llm/namespaces.hpp>
 #include <shardwise/weights/weights.hpp>
 
-namespace shardwise::detail {
+namespace shardwise::llm::detail {
 
 inline bool is_gguf(const Path& path) {
   return path.extension() == ".gguf" && !std::filesystem::is_directory(path);
@@ -156,13 +157,13 @@ SHARDWISE_INLINE SafetensorsHeader read_gguf_header(std::string_view file, Json*
 
 #endif
 
-}  // namespace shardwise::detail
+}  // namespace shardwise::llm::detail
 
-namespace shardwise {
+namespace shardwise::llm {
 
 /// Files that end in .gguf: `Weights(path, &gguf_format)` reads them.
 inline constexpr WeightsFormat gguf_format{
     .matches = detail::is_gguf,
     .read_header = [](std::string_view bytes) { return detail::read_gguf_header(bytes); }};
 
-}  // namespace shardwise
+}  // namespace shardwise::llm

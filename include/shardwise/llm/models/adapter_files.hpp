@@ -17,11 +17,12 @@
 #include <set>
 
 #include <shardwise/base/bodies.hpp>
+#include <shardwise/llm/namespaces.hpp>
 #include <shardwise/nn/adapter.hpp>
 #include <shardwise/weights/load_weights.hpp>
 #include <shardwise/weights/save_weights.hpp>
 
-namespace shardwise {
+namespace shardwise::llm {
 
 struct AdapterOptions {
   /// Maps a parameter's path to its name in the base model's files; by default they are equal.
@@ -73,7 +74,7 @@ std::vector<AdaptedLayer> adapted_layers(Module& module) {
 /// The adapters of a module, which must have the same rank and alpha.
 struct AdaptersOf {
   std::vector<std::string> layers;
-  std::vector<NamedParameter> parameters;
+  std::vector<detail::NamedParameter> parameters;
   int rank = 0, alpha = 0;
 
   /// Throws `std::invalid_argument` if its rank or alpha differs.
@@ -110,10 +111,10 @@ AdaptersOf adapters_of(Module& module) {
 
 /// The parameters of a module except those of adapters.
 template <class Module>
-std::vector<NamedParameter> given_parameters_of(Module& module) {
-  std::vector<NamedParameter> parameters = named_parameters_of(module);
+std::vector<detail::NamedParameter> given_parameters_of(Module& module) {
+  std::vector<detail::NamedParameter> parameters = named_parameters_of(module);
   for (const AdaptedLayer& layer : adapted_layers(module)) {
-    std::erase_if(parameters, [&](const NamedParameter& each) {
+    std::erase_if(parameters, [&](const detail::NamedParameter& each) {
       return each.cell == layer.down || each.cell == layer.up;
     });
   }
@@ -164,7 +165,7 @@ Index save_adapters(const Communicator& ranks, Module& module, const Path& folde
                     const AdapterOptions& options, Writers writers) {
   const std::vector<AdaptedLayer> own = adapted_layers(module);
   std::vector<std::string> given;
-  for (const NamedParameter& parameter : given_parameters_of(module)) given.push_back(parameter.name);
+  for (const detail::NamedParameter& parameter : given_parameters_of(module)) given.push_back(parameter.name);
   const AdaptersOf all = writers == Writers::each_its_part ? adapters_of_all(ranks, own, given) : alike(own);
   const auto name_of = adapter_name(options.name_of);
   return write_together(
@@ -221,10 +222,10 @@ Index load_adapters(Module& module, const std::filesystem::path& folder, const A
                                  {.name_of = detail::adapter_name(options.name_of)});
 }
 
-}  // namespace shardwise
+}  // namespace shardwise::llm
 
 #ifdef SHARDWISE_BODIES
-namespace shardwise {
+namespace shardwise::llm {
 namespace detail {
 
 SHARDWISE_INLINE AdaptersOf adapters_of_all(const Communicator& ranks, const std::vector<AdaptedLayer>& mine,
@@ -305,5 +306,5 @@ SHARDWISE_INLINE void check_adapter_config(const Path& path, const AdaptersOf& a
 }
 
 }  // namespace detail
-}  // namespace shardwise
+}  // namespace shardwise::llm
 #endif

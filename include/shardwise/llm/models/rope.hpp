@@ -20,7 +20,7 @@
 #include <shardwise/llm/models/rope_kernel.hpp>
 #include <shardwise/ops/apply.hpp>
 
-namespace shardwise {
+namespace shardwise::llm {
 
 using kernel::RopeScaling;
 using kernel::RopeType;
@@ -169,4 +169,4 @@ constexpr auto rope(const X& x, const Documents& documents, const RopeOptions& o
 template <Operand X, Operand Documents, IllFormed Why = result_of<RopeOp, X, Documents>>
 Why rope(const X&, const Documents&, const RopeOptions& = {});  // see Why
 
-}  // namespace shardwise
+}  // namespace shardwise::llm

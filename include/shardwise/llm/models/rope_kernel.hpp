@@ -14,8 +14,9 @@
 
 #include <shardwise/base/bodies.hpp>
 #include <shardwise/kernel/element.hpp>
+#include <shardwise/llm/namespaces.hpp>
 
-namespace shardwise::kernel {
+namespace shardwise::llm::kernel {
 
 /// Names as in Hugging Face's configurations.
 enum class RopeType {
@@ -196,4 +197,4 @@ void rope(Index batch, Index sequence, Index heads, const RopeFrequencies& frequ
 }
 SHARDWISE_COMPILE_EACH(rope)
 
-}  // namespace shardwise::kernel
+}  // namespace shardwise::llm::kernel

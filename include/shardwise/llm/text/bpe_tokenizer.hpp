@@ -21,7 +21,7 @@
 
 #include <shardwise/llm/text/utf8.hpp>
 
-namespace shardwise {
+namespace shardwise::llm {
 
 /// Finds texts without a copy of the key.
 struct TextHash : std::hash<std::string_view> {
@@ -205,4 +205,4 @@ class BytePairEncoding {
   bool ignore_merges_, fuse_unk_;
 };
 
-}  // namespace shardwise
+}  // namespace shardwise::llm

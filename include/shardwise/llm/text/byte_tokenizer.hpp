@@ -16,7 +16,7 @@
 #include <shardwise/base/text.hpp>
 #include <shardwise/io/fingerprint.hpp>
 
-namespace shardwise {
+namespace shardwise::llm {
 
 /// Token i is the byte i, for 0 ≤ i < 256. Any bytes are valid, even if they are not UTF-8.
 class ByteTokenizer {
@@ -48,4 +48,4 @@ class ByteTokenizer {
   }
 };
 
-}  // namespace shardwise
+}  // namespace shardwise::llm

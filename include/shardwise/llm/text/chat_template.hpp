@@ -17,7 +17,7 @@
 #include <shardwise/llm/text/chat_template/run.hpp>
 #include <shardwise/llm/text/special_token.hpp>
 
-namespace shardwise {
+namespace shardwise::llm {
 
 class ChatTemplate {
  public:
@@ -99,4 +99,4 @@ class ChatTemplate {
   std::vector<detail::TemplatePiece> pieces_;
 };
 
-}  // namespace shardwise
+}  // namespace shardwise::llm

@@ -19,8 +19,9 @@
 #include <shardwise/base/finite.hpp>
 #include <shardwise/base/text.hpp>
 #include <shardwise/kernel/philox.hpp>
+#include <shardwise/llm/namespaces.hpp>
 
-namespace shardwise {
+namespace shardwise::llm {
 
 /// Which tokens may be drawn: applies `logit_bias`, the temperature, `top_k`, `top_p` and `min_p`, in this order.
 struct SamplingOptions {
@@ -219,4 +220,4 @@ inline std::vector<TokenProbability> most_probable(std::span<const float> logits
   return all;
 }
 
-}  // namespace shardwise
+}  // namespace shardwise::llm

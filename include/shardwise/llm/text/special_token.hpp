@@ -8,8 +8,9 @@
 #include <optional>
 
 #include <shardwise/io/json.hpp>
+#include <shardwise/llm/namespaces.hpp>
 
-namespace shardwise::detail {
+namespace shardwise::llm::detail {
 
 /// The text of a token such as "eos_token", from tokenizer_config.json, or else special_tokens_map.json; written as
 /// "</s>" or as {"content": "</s>", …}.
@@ -24,4 +25,4 @@ inline std::optional<std::string> special_token(const std::filesystem::path& fol
   return std::nullopt;
 }
 
-}  // namespace shardwise::detail
+}  // namespace shardwise::llm::detail

@@ -18,7 +18,7 @@
 #include <shardwise/llm/text/special_token.hpp>
 #include <shardwise/llm/text/tokenizer/tokenizer_file.hpp>
 
-namespace shardwise {
+namespace shardwise::llm {
 
 struct EncodeOptions {
   bool add_special_tokens = true;    ///< the tokens that the file adds around a text, such as `<s>`
@@ -162,4 +162,4 @@ class Tokenizer {
   std::uint64_t fingerprint_ = ByteTokenizer::fingerprint();
 };
 
-}  // namespace shardwise
+}  // namespace shardwise::llm

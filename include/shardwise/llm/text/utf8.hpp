@@ -9,8 +9,9 @@
 #include <cstdint>
 
 #include <shardwise/base/text.hpp>
+#include <shardwise/llm/namespaces.hpp>
 
-namespace shardwise::detail {
+namespace shardwise::llm::detail {
 
 /// A character of UTF-8 text. `length` is its number of bytes; 0 if the bytes are invalid.
 struct Character {
@@ -92,9 +93,9 @@ class ByteAlphabet {
 
 inline constexpr ByteAlphabet byte_alphabet;
 
-}  // namespace shardwise::detail
+}  // namespace shardwise::llm::detail
 
-namespace shardwise {
+namespace shardwise::llm {
 
 /// The offset of the first byte that does not begin a valid UTF-8 character (surrogates and overlong forms are
 /// invalid), or of the first control character that is not white space; the text's size if there is none.
@@ -109,4 +110,4 @@ inline std::size_t first_non_text(std::string_view text) {
   return text.size();
 }
 
-}  // namespace shardwise
+}  // namespace shardwise::llm

@@ -10,7 +10,7 @@
 #include <shardwise/nn/mixture_of_experts.hpp>
 #include <shardwise/parallel/lora.hpp>
 
-namespace shardwise {
+namespace shardwise::llm {
 
 /// The sizes of multi-head latent attention (DeepSeek). Of `head_dim` numbers of a query or key, the last `rope_dim`
 /// get rotary embeddings; those of a token's keys are the same in all heads.
@@ -235,4 +235,4 @@ struct LlamaConfig {
   }
 };
 
-}  // namespace shardwise
+}  // namespace shardwise::llm

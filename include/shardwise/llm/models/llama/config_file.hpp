@@ -14,8 +14,9 @@
 #include <set>
 
 #include <shardwise/llm/models/llama/config_keys.hpp>
+#include <shardwise/llm/namespaces.hpp>
 
-namespace shardwise {
+namespace shardwise::llm {
 
 namespace detail {
 
@@ -243,4 +244,4 @@ SHARDWISE_INLINE std::string llama_config_text(const LlamaConfig& given, const s
 
 #endif
 
-}  // namespace shardwise
+}  // namespace shardwise::llm

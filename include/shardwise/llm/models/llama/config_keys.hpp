@@ -8,8 +8,9 @@
 
 #include <shardwise/io/json.hpp>
 #include <shardwise/llm/models/llama/families.hpp>
+#include <shardwise/llm/namespaces.hpp>
 
-namespace shardwise::detail {
+namespace shardwise::llm::detail {
 
 /// How a key is read. Numbers are positive; other values have the type of the member.
 enum class KeyKind : std::uint8_t {
@@ -266,4 +267,4 @@ SHARDWISE_INLINE void write_experts(Json& json, const HuggingFaceFamily& family,
 
 #endif
 
-}  // namespace shardwise::detail
+}  // namespace shardwise::llm::detail

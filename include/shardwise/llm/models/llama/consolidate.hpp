@@ -15,8 +15,9 @@
 #include <shardwise/checkpoint/reader.hpp>
 #include <shardwise/io/new_folder.hpp>
 #include <shardwise/llm/models/llama/tensors.hpp>
+#include <shardwise/llm/namespaces.hpp>
 
-namespace shardwise {
+namespace shardwise::llm {
 
 struct ConsolidateOptions {
   /// The type of all weights in the files: f64, f32, bf16 or f16; by default as in the checkpoint.
@@ -190,4 +191,4 @@ inline ConsolidatedCheckpoint consolidate_checkpoint(const std::filesystem::path
   return detail::Consolidation(checkpoint, options).run(checkpoint, folder);
 }
 
-}  // namespace shardwise
+}  // namespace shardwise::llm

@@ -6,8 +6,9 @@
 /// The families of models in Hugging Face's files that a `Llama` computes by options of its configuration.
 
 #include <shardwise/llm/models/llama/config.hpp>
+#include <shardwise/llm/namespaces.hpp>
 
-namespace shardwise {
+namespace shardwise::llm {
 
 /// A family of models: its names in Hugging Face's files, and what a config.json of this type means if it does not say
 /// otherwise, as in transformers. Sizes that transformers also has defaults for must be given.
@@ -154,4 +155,4 @@ inline const HuggingFaceFamily& family_of(const LlamaConfig& config) {
 
 }  // namespace detail
 
-}  // namespace shardwise
+}  // namespace shardwise::llm

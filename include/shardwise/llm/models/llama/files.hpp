@@ -17,9 +17,10 @@
 #include <shardwise/llm/models/adapter_files.hpp>
 #include <shardwise/llm/models/llama/config_file.hpp>
 #include <shardwise/llm/models/llama/model.hpp>
+#include <shardwise/llm/namespaces.hpp>
 #include <shardwise/module/stages.hpp>
 
-namespace shardwise {
+namespace shardwise::llm {
 
 /// Hugging Face's name for a parameter of a `Llama`: "layers.0.attention.wq.weight" is
 /// "model.layers.0.self_attn.q_proj.weight".
@@ -183,7 +184,7 @@ Index save_llama(const Communicator& ranks, Model& model, const LlamaConfig& con
     if (folder.extension() == ".safetensors") {
       fail<std::runtime_error>({folder.string(), ": expected a folder, for the weights and config.json"});
     }
-    for (const NamedParameter& parameter : given_parameters_of(model)) {
+    for (const detail::NamedParameter& parameter : given_parameters_of(model)) {
       const std::size_t first = list.size();
       add_written(list, name_of(parameter.name), parameter);
       if (const auto both = merged.find(parameter.cell); both != merged.end())
@@ -219,10 +220,10 @@ Index save_llama(const Job& job, Stages<Llama<MeshType, PlanType, T>>& stages,
                                detail::Writers::each_its_part);
 }
 
-}  // namespace shardwise
+}  // namespace shardwise::llm
 
 #ifdef SHARDWISE_BODIES
-namespace shardwise {
+namespace shardwise::llm {
 namespace detail {
 
 SHARDWISE_INLINE void check_weights(const Path& path, const LlamaConfig& config, int rank, int ranks) {
@@ -271,5 +272,5 @@ SHARDWISE_INLINE void check_weights(const Path& path, const LlamaConfig& config,
 }
 
 }  // namespace detail
-}  // namespace shardwise
+}  // namespace shardwise::llm
 #endif

@@ -16,8 +16,9 @@
 #include <shardwise/checkpoint/reader.hpp>
 #include <shardwise/checkpoint/save.hpp>
 #include <shardwise/llm/models/llama/tensors.hpp>
+#include <shardwise/llm/namespaces.hpp>
 
-namespace shardwise {
+namespace shardwise::llm {
 
 struct ImportOptions {
   /// The type of all weights in the checkpoint: f64, f32 or bf16; by default as in the files.
@@ -154,4 +155,4 @@ inline ImportedWeights import_weights(const std::filesystem::path& folder,
   return detail::WeightsImport(folder, options).run(folder, checkpoint);
 }
 
-}  // namespace shardwise
+}  // namespace shardwise::llm

@@ -10,13 +10,14 @@
 
 #include <shardwise/layout/diagnosis.hpp>
 #include <shardwise/llm/models/llama/config.hpp>
+#include <shardwise/llm/namespaces.hpp>
 #include <shardwise/nn/linear.hpp>
 #include <shardwise/nn/rms_norm.hpp>
 #include <shardwise/ops/cat.hpp>
 #include <shardwise/ops/cat_shared.hpp>
 #include <shardwise/ops/narrow.hpp>
 
-namespace shardwise {
+namespace shardwise::llm {
 
 namespace detail {
 
@@ -94,4 +95,4 @@ class LatentProjections {
   Index key_dim_;  ///< of a head, without the rotary part
 };
 
-}  // namespace shardwise
+}  // namespace shardwise::llm

@@ -14,6 +14,7 @@
 #include <shardwise/llm/decoding/quantized_style.hpp>
 #include <shardwise/llm/models/llama/config.hpp>
 #include <shardwise/llm/models/llama/latent.hpp>
+#include <shardwise/llm/namespaces.hpp>
 #include <shardwise/nn/attention.hpp>
 #include <shardwise/nn/mixture_of_experts.hpp>
 #include <shardwise/nn/project.hpp>
@@ -23,7 +24,7 @@
 #include <shardwise/parallel/lora.hpp>
 #include <shardwise/parallel/plan.hpp>
 
-namespace shardwise {
+namespace shardwise::llm {
 
 namespace detail {
 
@@ -363,4 +364,4 @@ class LlamaLayer : public Module<LlamaLayer<MeshType, PlanType, T>> {
   bool has_attention_ = true, has_mlp_ = true;
 };
 
-}  // namespace shardwise
+}  // namespace shardwise::llm

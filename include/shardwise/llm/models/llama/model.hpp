@@ -29,7 +29,7 @@
 #include <shardwise/train/recompute.hpp>
 #include <shardwise/train/unit.hpp>
 
-namespace shardwise {
+namespace shardwise::llm {
 
 /// The keys and values of the tokens so far, for each layer, sharded like the heads. Each row has a length of its own.
 template <TensorType Keys>
@@ -307,4 +307,4 @@ class Llama : public Module<Llama<MeshType, PlanType, T>> {
   std::vector<Unit> units_;
 };
 
-}  // namespace shardwise
+}  // namespace shardwise::llm

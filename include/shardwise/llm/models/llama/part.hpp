@@ -7,9 +7,10 @@
 /// its attention, the second its MLP.
 
 #include <shardwise/llm/models/llama/config.hpp>
+#include <shardwise/llm/namespaces.hpp>
 #include <shardwise/schedule/costs.hpp>
 
-namespace shardwise {
+namespace shardwise::llm {
 
 namespace detail {
 
@@ -135,4 +136,4 @@ struct LlamaPart {
   }
 };
 
-}  // namespace shardwise
+}  // namespace shardwise::llm

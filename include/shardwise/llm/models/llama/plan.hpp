@@ -20,11 +20,12 @@
 /// `LlamaTensorParallel<AxisList<tp, kvr>>`.
 
 #include <shardwise/llm/decoding/quantized_style.hpp>
+#include <shardwise/llm/namespaces.hpp>
 #include <shardwise/nn/mixture_of_experts.hpp>
 #include <shardwise/parallel/context_parallel.hpp>
 #include <shardwise/parallel/lora.hpp>
 
-namespace shardwise {
+namespace shardwise::llm {
 
 /// The modules of a `Llama`, as plans name them.
 inline constexpr std::array llama_modules{
@@ -152,4 +153,4 @@ constexpr int key_value_ranks(int ranks, Index kv_heads) {
   return static_cast<int>(std::gcd(static_cast<Index>(ranks), kv_heads));
 }
 
-}  // namespace shardwise
+}  // namespace shardwise::llm

@@ -8,9 +8,10 @@
 
 #include <shardwise/checkpoint/manifest_file.hpp>
 #include <shardwise/llm/models/llama/files.hpp>
+#include <shardwise/llm/namespaces.hpp>
 #include <shardwise/mesh/mesh.hpp>
 
-namespace shardwise::detail {
+namespace shardwise::llm::detail {
 
 struct LlamaTensor {
   std::string name;            ///< in a checkpoint: "model.layers.0.attention.wq.weight"
@@ -66,4 +67,4 @@ inline void check_replaceable(const Path& folder, const Path& source, bool repla
   }
 }
 
-}  // namespace shardwise::detail
+}  // namespace shardwise::llm::detail

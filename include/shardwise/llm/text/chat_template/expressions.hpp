@@ -8,9 +8,10 @@
 #include <ctime>
 #include <map>
 
+#include <shardwise/llm/namespaces.hpp>
 #include <shardwise/llm/text/chat_template/reader.hpp>
 
-namespace shardwise::detail {
+namespace shardwise::llm::detail {
 
 /// Parses the expressions of a tag and, if `live_`, evaluates them.
 class TemplateExpressions : protected TemplateReader {
@@ -324,4 +325,4 @@ class TemplateExpressions : protected TemplateReader {
   int depth_ = 0;
 };
 
-}  // namespace shardwise::detail
+}  // namespace shardwise::llm::detail

@@ -5,9 +5,10 @@
 /// @file
 /// Splits a Jinja template into tags, and tags into words and signs.
 
+#include <shardwise/llm/namespaces.hpp>
 #include <shardwise/llm/text/chat_template/value.hpp>
 
-namespace shardwise::detail {
+namespace shardwise::llm::detail {
 
 /// A text and the inside of the tag after it; the last text has no tag.
 struct TemplatePiece {
@@ -135,4 +136,4 @@ class TemplateReader {
   std::shared_ptr<std::size_t> steps_ = std::make_shared<std::size_t>(0);  // macros share it
 };
 
-}  // namespace shardwise::detail
+}  // namespace shardwise::llm::detail

@@ -5,9 +5,10 @@
 /// @file
 /// Jinja statements for llm/text/chat_template.hpp.
 
+#include <shardwise/llm/namespaces.hpp>
 #include <shardwise/llm/text/chat_template/expressions.hpp>
 
-namespace shardwise {
+namespace shardwise::llm {
 
 /// A rendered dialogue.
 struct RenderedChat {
@@ -195,4 +196,4 @@ class TemplateRun : TemplateExpressions {
 
 }  // namespace detail
 
-}  // namespace shardwise
+}  // namespace shardwise::llm

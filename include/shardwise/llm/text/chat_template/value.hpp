@@ -9,9 +9,10 @@
 #include <memory>
 
 #include <shardwise/io/json.hpp>
+#include <shardwise/llm/namespaces.hpp>
 #include <shardwise/llm/text/utf8.hpp>
 
-namespace shardwise::detail {
+namespace shardwise::llm::detail {
 
 using OrderedJson = nlohmann::ordered_json;  // keeps the order of an object's members
 /// Null: undefined. A part shares ownership of the whole.
@@ -133,4 +134,4 @@ inline std::string json_text(const OrderedJson& json, int indent) {
   return text;
 }
 
-}  // namespace shardwise::detail
+}  // namespace shardwise::llm::detail

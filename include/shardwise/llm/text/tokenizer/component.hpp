@@ -14,9 +14,10 @@
 #include <memory>
 
 #include <shardwise/io/json.hpp>
+#include <shardwise/llm/namespaces.hpp>
 #include <shardwise/llm/text/utf8.hpp>
 
-namespace shardwise::detail {
+namespace shardwise::llm::detail {
 
 /// A regular expression of a tokenizer, in Oniguruma's syntax, matched by PCRE2. Patterns that the two interpret
 /// differently are rejected.
@@ -260,4 +261,4 @@ Step read_sequence(const JsonPart& part, const char* key, Read read) {
   };
 }
 
-}  // namespace shardwise::detail
+}  // namespace shardwise::llm::detail

@@ -5,9 +5,10 @@
 /// @file
 /// How a `tokenizer.json` splits text into words.
 
+#include <shardwise/llm/namespaces.hpp>
 #include <shardwise/llm/text/tokenizer/words.hpp>
 
-namespace shardwise::detail {
+namespace shardwise::llm::detail {
 
 using PreTokenizer = std::function<void(Words&)>;
 
@@ -77,4 +78,4 @@ inline PreTokenizer read_pre_tokenizer(const JsonPart& part) {
   refuse(part, "pre_tokenizer");
 }
 
-}  // namespace shardwise::detail
+}  // namespace shardwise::llm::detail

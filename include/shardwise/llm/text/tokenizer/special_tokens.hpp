@@ -6,9 +6,10 @@
 /// The tokens of a `tokenizer.json` outside its model: those matched in the text before the model sees it, and
 /// those added around it.
 
+#include <shardwise/llm/namespaces.hpp>
 #include <shardwise/llm/text/tokenizer/component.hpp>
 
-namespace shardwise::detail {
+namespace shardwise::llm::detail {
 
 /// A token that is matched in the text first. It may absorb adjacent white space.
 struct AddedToken {
@@ -175,4 +176,4 @@ inline Template read_post_processor(const JsonPart& part) {
   refuse(part, "post_processor");
 }
 
-}  // namespace shardwise::detail
+}  // namespace shardwise::llm::detail

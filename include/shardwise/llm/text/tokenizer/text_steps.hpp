@@ -7,10 +7,11 @@
 
 #include <utf8proc.h>
 
+#include <shardwise/llm/namespaces.hpp>
 #include <shardwise/llm/text/bpe_tokenizer.hpp>
 #include <shardwise/llm/text/tokenizer/component.hpp>
 
-namespace shardwise::detail {
+namespace shardwise::llm::detail {
 
 /// Changes a text, which may grow to `longest` bytes.
 using Normalizer = std::function<void(std::string&, std::size_t longest)>;
@@ -196,4 +197,4 @@ inline Decoder read_decoder_or_spaces(const JsonPart& part) {
   };
 }
 
-}  // namespace shardwise::detail
+}  // namespace shardwise::llm::detail

@@ -6,11 +6,12 @@
 /// A complete `tokenizer.json`: text to tokens and back.
 
 #include <shardwise/layout/block.hpp>
+#include <shardwise/llm/namespaces.hpp>
 #include <shardwise/llm/text/tokenizer/pre_tokenizer.hpp>
 #include <shardwise/llm/text/tokenizer/special_tokens.hpp>
 #include <shardwise/llm/text/tokenizer/text_steps.hpp>
 
-namespace shardwise::detail {
+namespace shardwise::llm::detail {
 
 inline BytePairEncoding read_model(const JsonPart& part) {
   if (part.get<std::string>("type", "BPE") != "BPE") refuse(part, "model");  // GPT-2's file has no type
@@ -196,4 +197,4 @@ class TokenizerFile {
   Index vocabulary_ = 0;
 };
 
-}  // namespace shardwise::detail
+}  // namespace shardwise::llm::detail

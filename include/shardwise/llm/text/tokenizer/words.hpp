@@ -5,9 +5,10 @@
 /// @file
 /// Text split into words.
 
+#include <shardwise/llm/namespaces.hpp>
 #include <shardwise/llm/text/tokenizer/component.hpp>
 
-namespace shardwise::detail {
+namespace shardwise::llm::detail {
 
 /// Text split into words, in order; text outside words is dropped.
 struct Words {
@@ -71,4 +72,4 @@ inline void split(Words& words, const TextPattern& pattern, SplitBehavior behavi
   words.words = std::move(result);
 }
 
-}  // namespace shardwise::detail
+}  // namespace shardwise::llm::detail
