@@ -18,12 +18,12 @@ namespace sw = shardwise;
 namespace {
 
 using Mesh = sw::Mesh<sw::dp, sw::tp>;
-using Plan = sw::LlamaTensorParallel<>;
+using Plan = sw::llm::LlamaTensorParallel<>;
 using Ids = sw::Tensor<std::int32_t, 2, Mesh, sw::Shard<0>, sw::Replicate>;
 using Path = std::filesystem::path;
 
 struct Options {
-  sw::LlamaConfig model{
+  sw::llm::LlamaConfig model{
       .vocabulary = 32000, .features = 256, .layers = 2, .heads = 16, .kv_heads = 16, .hidden = 768};
   sw::Index batch = 8, sequence = 256;
   int repetitions = 10;
@@ -53,7 +53,7 @@ struct Run {
   }
 
   Mesh mesh;
-  sw::Llama<Mesh, PlanType> model;
+  sw::llm::Llama<Mesh, PlanType> model;
   sw::AdamW adamw{{}};
   sw::CrossEntropyLoss criterion;
   sw::CheckpointContents contents;

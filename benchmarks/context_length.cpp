@@ -17,7 +17,7 @@ namespace sw = shardwise;
 namespace {
 
 struct Options {
-  sw::LlamaConfig model{
+  sw::llm::LlamaConfig model{
       .vocabulary = 8192, .features = 512, .layers = 8, .heads = 8, .kv_heads = 4, .hidden = 1408};
   sw::Index tokens = 2048;
   double longest = 0;
@@ -30,9 +30,9 @@ struct Options {
 template <class Style, class MeshType>
 constexpr void train(const MeshType& mesh, const Options& options, sw::Index tokens) {
   using Plan = sw::PlanWith<
-      sw::PlanAnd<sw::LlamaTensorParallel<sw::tp>, sw::Use<"layers.*.attention.inner_attention", Style>>,
+      sw::PlanAnd<sw::llm::LlamaTensorParallel<sw::tp>, sw::Use<"layers.*.attention.inner_attention", Style>>,
       sw::FullyShard<sw::cp>>;
-  sw::Llama<MeshType, Plan> model(mesh, options.model);
+  sw::llm::Llama<MeshType, Plan> model(mesh, options.model);
   model.recompute_layers = options.recompute;
   sw::initialize(model, 3);
   sw::AdamW adamw;

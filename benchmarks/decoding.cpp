@@ -31,11 +31,11 @@ struct Options {
 
 template <class Plan>
 void run(const Options& options) {
-  const auto config = sw::read_llama_config(options.weights + "/config.json");
-  const int ranks = sw::world().size(), own = sw::key_value_ranks(ranks, config.kv_heads);
+  const auto config = sw::llm::read_llama_config(options.weights + "/config.json");
+  const int ranks = sw::world().size(), own = sw::llm::key_value_ranks(ranks, config.kv_heads);
   const Mesh mesh(sw::world(), {own, ranks / own});
-  sw::Llama<Mesh, Plan> model(mesh, config);
-  sw::load_llama(model, options.weights);
+  sw::llm::Llama<Mesh, Plan> model(mesh, config);
+  sw::llm::load_llama(model, options.weights);
   std::vector<std::int32_t> ids(static_cast<std::size_t>(options.prompt));
   for (std::size_t i = 0; i < ids.size(); ++i)
     ids[i] = static_cast<std::int32_t>(static_cast<Index>(i) % config.vocabulary);
@@ -72,11 +72,11 @@ void run_with_bits(const Options& options) {
     case 32:
       return run<Floats>(options);
     case 16:
-      return run<sw::LlamaQuantized<Floats, sw::Block16>>(options);
+      return run<sw::llm::LlamaQuantized<Floats, sw::llm::Block16>>(options);
     case 8:
-      return run<sw::LlamaQuantized<Floats, sw::Block8>>(options);
+      return run<sw::llm::LlamaQuantized<Floats, sw::llm::Block8>>(options);
     default:
-      return run<sw::LlamaQuantized<Floats, sw::Block4>>(options);
+      return run<sw::llm::LlamaQuantized<Floats, sw::llm::Block4>>(options);
   }
 }
 
@@ -94,8 +94,8 @@ int main(int argc, char** argv) {
   app.add_option("--repetitions", options.repetitions, "whose median counts")->check(CLI::Range(1, 1 << 20));
   return sw::run(argc, argv, [&] {
     if (const auto code = benchmarks::parse(app, argc, argv)) return *code;
-    if (options.plan == "tensor") run_with_bits<sw::LlamaTensorParallel<Split>>(options);
-    if (options.plan == "colwise") run_with_bits<sw::LlamaColwiseParallel<Split>>(options);
+    if (options.plan == "tensor") run_with_bits<sw::llm::LlamaTensorParallel<Split>>(options);
+    if (options.plan == "colwise") run_with_bits<sw::llm::LlamaColwiseParallel<Split>>(options);
     return 0;
   });
 }

@@ -18,7 +18,7 @@ using Mesh = sw::Mesh<sw::dp, sw::tp>;
 using Ids = sw::Tensor<std::int32_t, 2, Mesh, sw::Shard<0>, sw::Replicate>;
 
 struct Options {
-  sw::LlamaConfig model{
+  sw::llm::LlamaConfig model{
       .vocabulary = 32000, .features = 256, .layers = 2, .heads = 16, .kv_heads = 16, .hidden = 768};
   sw::Index batch = 8, sequence = 256;
   std::string mode = "tp", dtype = "float";
@@ -40,7 +40,7 @@ void run(const Options& options) {
   const Mesh mesh(sw::world(), {splits_model ? 1 : sw::any, splits_model ? sw::any : 1});
   const sw::Communicator ranks = sw::world();
   const double at_start = peak_megabytes();
-  sw::Llama<Mesh, Plan, T> model(mesh, options.model);
+  sw::llm::Llama<Mesh, Plan, T> model(mesh, options.model);
   sw::initialize(model, 3);
   if (const auto& types = options.communicate_as; !types.empty()) {
     const auto type = [](const std::string& name) {
@@ -142,7 +142,7 @@ int main(int argc, char** argv) {
     app.add_option("--in-background", options.reduction.in_background, "buckets at a time")
         ->check(CLI::NonNegativeNumber);
     if (auto code = benchmarks::parse(app, argc, argv)) return *code;
-    using Plan = sw::LlamaTensorParallel<>;
+    using Plan = sw::llm::LlamaTensorParallel<>;
     if (options.dtype == "bfloat16") {
       if (options.mode != "tp" && options.mode != "ddp") {
         throw std::invalid_argument("llama_step: --dtype bfloat16 is for --mode tp and ddp");

@@ -16,11 +16,11 @@ namespace {
 
 using Job = sw::Mesh<sw::pp, sw::dp, sw::tp>;
 using Stage = sw::Mesh<sw::dp, sw::tp>;
-using Part = sw::Llama<Stage, sw::LlamaTensorParallel<>>;
+using Part = sw::llm::Llama<Stage, sw::llm::LlamaTensorParallel<>>;
 using Ids = sw::Tensor<std::int32_t, 2, Stage, sw::Shard<0>, sw::Replicate>;
 
 struct Options {
-  sw::LlamaConfig model{
+  sw::llm::LlamaConfig model{
       .vocabulary = 8192, .features = 768, .layers = 4, .heads = 12, .kv_heads = 4, .hidden = 2048};
   sw::Index batch = 8, sequence = 256;
   int micro_batches = 8, steps = 5, pp = 1, dp = 1, tp = 1;
@@ -32,11 +32,11 @@ void run(const Options& options) {
   const sw::Pipeline pipeline(
       job, sw::pipeline_schedule(options.schedule, options.pp, 0, options.micro_batches,
                                  [&](const std::vector<int>& rank_of_stage) {
-                                   return sw::LlamaPart::costs(options.model, rank_of_stage);
+                                   return sw::llm::LlamaPart::costs(options.model, rank_of_stage);
                                  }));
   auto stages = pipeline.stages([&](int stage, const Stage& mesh) {
     return Part(mesh, options.model,
-                sw::LlamaPart::of(options.model, pipeline.schedule().rank_of_stage, stage));
+                sw::llm::LlamaPart::of(options.model, pipeline.schedule().rank_of_stage, stage));
   });
   sw::initialize(stages, 3);
   sw::AdamW adamw;

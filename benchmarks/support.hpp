@@ -37,7 +37,7 @@ inline std::optional<int> parse(CLI::App& app, int argc, char** argv) {
 }
 
 /// The sizes of a Llama, as options.
-inline void add_sizes(CLI::App& app, sw::LlamaConfig& model) {
+inline void add_sizes(CLI::App& app, sw::llm::LlamaConfig& model) {
   auto add = [&](const char* name, sw::Index& value, const char* text) {
     app.add_option(name, value, text)->check(CLI::Range(1, 1 << 24));
   };

@@ -20,10 +20,10 @@ int main(int argc, char** argv) {
       throw std::invalid_argument("usage: generate [FOLDER [PROMPT]]");
     const std::filesystem::path folder = argc > 1 ? argv[1] : "llama-model";
     const sw::Mesh<sw::tp> mesh(sw::world(), {sw::any});
-    sw::Llama<sw::Mesh<sw::tp>> model(mesh, sw::read_llama_config(folder / "config.json"));
-    sw::load_llama(model, folder);  // each rank reads its own blocks
+    sw::llm::Llama<sw::Mesh<sw::tp>> model(mesh, sw::llm::read_llama_config(folder / "config.json"));
+    sw::llm::load_llama(model, folder);  // each rank reads its own blocks
 
-    const sw::ByteTokenizer bytes;
+    const sw::llm::ByteTokenizer bytes;
     std::vector<std::int32_t> text = bytes.encode(argc > 2 ? argv[2] : "The "), next = text;
     const auto ids = [&] {  // one sequence, the same on every rank
       return sw::distribute<sw::Replicate>(mesh, sw::Shape<2>{1, std::ssize(next)},
@@ -33,7 +33,8 @@ int main(int argc, char** argv) {
     for (unsigned i = 0; i < 200; ++i) {
       const auto logits = sw::redistribute<sw::Replicate>(model.next(ids(), cache));  // [1, 1, 256], gathered
       const std::span<const float> row(logits.data(), 256);
-      next = {sw::sample(row, {.temperature = 0.8, .top_k = 40}, /*seed*/ 7, i)};  // the same on all ranks
+      next = {
+          sw::llm::sample(row, {.temperature = 0.8, .top_k = 40}, /*seed*/ 7, i)};  // the same on all ranks
       text.push_back(next.front());
     }
     if (mesh.rank() == 0) std::printf("%s\n", bytes.decode(text).c_str());

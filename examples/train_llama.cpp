@@ -16,7 +16,7 @@
 namespace sw = shardwise;
 
 using Mesh = sw::Mesh<sw::dp, sw::tp>;
-using Plan = sw::PlanWith<sw::LlamaSequenceParallel<>, sw::FullyShard<sw::dp>>;
+using Plan = sw::PlanWith<sw::llm::LlamaSequenceParallel<>, sw::FullyShard<sw::dp>>;
 
 int main(int argc, char** argv) {
   return sw::run(argc, argv, [&] {
@@ -28,15 +28,15 @@ int main(int argc, char** argv) {
     const Mesh mesh(sw::world(), {sw::any, sw::world().size() % 2 == 0 ? 2 : 1});
     const bool prints = mesh.rank() == 0;
 
-    const auto corpus = sw::open_token_corpus(mesh, {text}, sw::ByteTokenizer());
-    const sw::BatchSampler sampler(corpus.size(), {.length = 128, .batch = 16, .seed = 1});
-    sw::Llama<Mesh, Plan> model(mesh, {.vocabulary = 256,
-                                       .features = 128,
-                                       .layers = 2,
-                                       .heads = 8,
-                                       .kv_heads = 8,
-                                       .hidden = 384,
-                                       .context = 128});
+    const auto corpus = sw::llm::open_token_corpus(mesh, {text}, sw::llm::ByteTokenizer());
+    const sw::llm::BatchSampler sampler(corpus.size(), {.length = 128, .batch = 16, .seed = 1});
+    sw::llm::Llama<Mesh, Plan> model(mesh, {.vocabulary = 256,
+                                            .features = 128,
+                                            .layers = 2,
+                                            .heads = 8,
+                                            .kv_heads = 8,
+                                            .hidden = 384,
+                                            .context = 128});
     sw::initialize(model, 1);
     if (prints)
       std::printf("%td bytes of text, %td parameters, dp %d x tp %d\n", corpus.size(),
@@ -44,7 +44,7 @@ int main(int argc, char** argv) {
     const sw::RateSchedule rate({.decay = sw::Decay::cosine, .peak = 4e-3, .warmup = 20, .steps = steps});
     sw::AdamW adamw;
     for (int step = 0; step < steps; ++step) {
-      const auto batch = sw::load_batch(mesh, corpus, sampler, step);  // each rank its own rows
+      const auto batch = sw::llm::load_batch(mesh, corpus, sampler, step);  // each rank its own rows
       adamw.set_rate(rate(step));
       sw::Tape tape;
       const auto loss = model(tape.constant(batch.inputs), batch.targets, sw::LinearCrossEntropyLoss());
@@ -54,7 +54,7 @@ int main(int argc, char** argv) {
       const double value = sw::item(loss.value());
       if (prints && (step + 1) % 20 == 0) std::printf("step %3d: loss %.3f\n", step + 1, value);
     }
-    sw::save_llama(model, folder);  // any number of ranks can load it
+    sw::llm::save_llama(model, folder);  // any number of ranks can load it
     if (prints) std::printf("saved to %s\n", folder);
   });
 }

@@ -12,11 +12,11 @@ template <class P>
 using Ids = Tensor<int, 2, Mesh<dp, tp>, P, Replicate>;
 
 #ifdef SHOULD_FAIL
-auto loss(const Llama<Mesh<dp, tp>>& model, const Ids<Shard<0>>& ids, const Ids<Shard<1>>& targets) {
+auto loss(const llm::Llama<Mesh<dp, tp>>& model, const Ids<Shard<0>>& ids, const Ids<Shard<1>>& targets) {
   return model(ids, targets, LinearCrossEntropyLoss());
 }
 #else
-auto loss(const Llama<Mesh<dp, tp>>& model, const Ids<Shard<0>>& ids, const Ids<Shard<0>>& targets) {
+auto loss(const llm::Llama<Mesh<dp, tp>>& model, const Ids<Shard<0>>& ids, const Ids<Shard<0>>& targets) {
   return model(ids, targets, LinearCrossEntropyLoss());
 }
 #endif

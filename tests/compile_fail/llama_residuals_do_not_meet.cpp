@@ -19,11 +19,12 @@ using With =
          Use<"head", ColwiseParallel<tp>>>;
 
 #ifdef SHOULD_FAIL
-auto logits(const Llama<Mesh<dp, tp>, With<RowwiseParallel<tp>>>& model, const Ids& ids) {
+auto logits(const llm::Llama<Mesh<dp, tp>, With<RowwiseParallel<tp>>>& model, const Ids& ids) {
   return model(ids);
 }
 #else
-auto logits(const Llama<Mesh<dp, tp>, With<RowwiseParallel<tp, output<Shard<1>>>>>& model, const Ids& ids) {
+auto logits(const llm::Llama<Mesh<dp, tp>, With<RowwiseParallel<tp, output<Shard<1>>>>>& model,
+            const Ids& ids) {
   return model(ids);
 }
 #endif

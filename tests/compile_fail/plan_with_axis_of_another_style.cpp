@@ -7,6 +7,8 @@
 #include <shardwise/mesh/mesh.hpp>
 
 using namespace shardwise;
+
+using namespace shardwise::llm;
 using Grid = Mesh<dp, tp>;
 
 #ifdef SHOULD_FAIL

@@ -8,6 +8,8 @@
 
 using namespace shardwise;
 
+using namespace shardwise::llm;
+
 struct replica {
   static constexpr const char* name = "replica";
   static constexpr bool data = true;

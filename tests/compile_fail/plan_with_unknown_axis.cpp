@@ -9,6 +9,8 @@
 
 using namespace shardwise;
 
+using namespace shardwise::llm;
+
 #ifdef SHOULD_FAIL
 using Grid = Mesh<tp>;
 #else

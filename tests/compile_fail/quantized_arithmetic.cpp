@@ -9,7 +9,7 @@
 using namespace shardwise;
 
 #ifdef SHOULD_FAIL
-auto twice(const Tensor<Block4, 2, Mesh<tp>, Replicate>& w) {
+auto twice(const Tensor<llm::Block4, 2, Mesh<tp>, Replicate>& w) {
   return add(w, w);
 }
 #else

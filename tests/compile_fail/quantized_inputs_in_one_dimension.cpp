@@ -8,6 +8,8 @@
 
 using namespace shardwise;
 
+using namespace shardwise::llm;
+
 // Blocks of 32 numbers are not cut, so a row-parallel layer has its inputs in two dimensions.
 using Rows = Styles<RowwiseParallel<tp>, Quantized<Block8>>;
 using Out = Tensor<float, 2, Mesh<tp>, Replicate>;

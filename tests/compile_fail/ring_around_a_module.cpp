@@ -9,6 +9,8 @@
 #include <shardwise/nn/ring_attention.hpp>
 
 using namespace shardwise;
+
+using namespace shardwise::llm;
 using Grid = Mesh<cp, tp>;
 
 #ifdef SHOULD_FAIL

@@ -8,6 +8,8 @@
 #include <shardwise/shardwise.hpp>
 
 using namespace shardwise;
+
+using namespace shardwise::llm;
 using Grid = Mesh<dp, tp>;
 
 #ifdef SHOULD_FAIL

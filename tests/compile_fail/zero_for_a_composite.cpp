@@ -8,6 +8,8 @@
 #include <shardwise/mesh/mesh.hpp>
 
 using namespace shardwise;
+
+using namespace shardwise::llm;
 using Grid = Mesh<dp, tp>;
 
 template <class... Uses>

@@ -17,7 +17,7 @@ namespace shardwise::testing::chat_templates {
 namespace {
 
 using namespace shardwise;
-using detail::OrderedJson;
+using llm::detail::OrderedJson;
 
 const std::filesystem::path folder = SHARDWISE_FAMILIES;
 
@@ -36,9 +36,9 @@ std::string template_of(const std::string& family, bool marks_answers) {
 std::string learned(const std::string& text, const OrderedJson& dialogue) {
   OrderedJson line = {{"messages", dialogue["messages"]}, {"chat_template_kwargs", dialogue["variables"]}};
   if (dialogue["variables"].contains("tools")) line["tools"] = dialogue["variables"]["tools"];
-  const TrainingDocument document =
-      detail::document_of_line(line.dump(), ByteTokenizer(), {.chat = ChatTemplate(text, "<s>", "</s>")});
-  std::string all = ByteTokenizer().decode(document.tokens);
+  const llm::TrainingDocument document = llm::detail::document_of_line(
+      line.dump(), llm::ByteTokenizer(), {.chat = llm::ChatTemplate(text, "<s>", "</s>")});
+  std::string all = llm::ByteTokenizer().decode(document.tokens);
   for (auto answer = document.answers.rbegin(); answer != document.answers.rend(); ++answer) {
     all.insert(static_cast<std::size_t>(answer->end()), "\u27e7");
     all.insert(static_cast<std::size_t>(answer->begin), "\u27e6");
@@ -65,7 +65,7 @@ TEST_CASE("the chat templates of each family write what Jinja2 writes, and learn
       CAPTURE(name);
       const OrderedJson& dialogue = all["dialogues"][name];
       const std::string marked = template_of(family, true), plain = template_of(family, false);
-      const ChatTemplate chat(marked, "<s>", "</s>");
+      const llm::ChatTemplate chat(marked, "<s>", "</s>");
       auto rendered = [&](bool prompt) {
         return chat.rendered(dialogue["messages"], prompt, dialogue["variables"]).text;
       };
@@ -87,7 +87,7 @@ TEST_CASE("the chat templates of each family write what Jinja2 writes, and learn
     }
   }
   CHECK(texts > 60);
-  CHECK_THROWS_WITH_AS(ChatTemplate("x").rendered({}, false, OrderedJson::array({1})),
+  CHECK_THROWS_WITH_AS(llm::ChatTemplate("x").rendered({}, false, OrderedJson::array({1})),
                        "chat template: expected an object of variables, such as {\"tools\": [...]}",
                        std::runtime_error);
   // The prompt's empty thoughts are not learned.
@@ -97,7 +97,7 @@ TEST_CASE("the chat templates of each family write what Jinja2 writes, and learn
 
 TEST_CASE("what a template's macros see, and what they may not do") {
   const auto written = [](const std::string& text) {
-    return ChatTemplate(text, "<s>")
+    return llm::ChatTemplate(text, "<s>")
         .render(Json::parse(R"([{"role": "user"}, {"role": "assistant"}])"), false);
   };
   // The texts are Jinja2's.

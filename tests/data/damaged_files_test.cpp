@@ -123,9 +123,9 @@ TEST_CASE("NaN and Infinity, which Python writes, are read, but for no number an
   const std::string sizes =
       R"("vocab_size":8,"hidden_size":4,"num_hidden_layers":1,"num_attention_heads":2,"intermediate_size":4)";
   const auto path = folder.file("config.json", "{" + sizes + R"(,"best_loss":Infinity})");
-  CHECK(read_llama_config(path).vocabulary == 8);
+  CHECK(llm::read_llama_config(path).vocabulary == 8);
   folder.file("config.json", "{" + sizes + R"(,"rms_norm_eps":NaN})");
-  CHECK(error_of(path.string(), [&] { read_llama_config(path); }).find("rms_norm_eps: it is ") == 0);
+  CHECK(error_of(path.string(), [&] { llm::read_llama_config(path); }).find("rms_norm_eps: it is ") == 0);
 }
 
 TEST_CASE("JSON with many objects takes no time with the square of their number") {
@@ -138,7 +138,7 @@ TEST_CASE("an error quotes the beginning of a long value") {
   CHECK(detail::excerpt(std::string(199, 'a') + "\u00e9bc") == std::string(199, 'a') + " …");
   const Folder folder;
   const auto path = folder.file("config.json", R"({"model_type":")" + std::string(1'000'000, 'x') + "\"}");
-  CHECK(error_of(path.string(), [&] { read_llama_config(path); }).size() < 400);
+  CHECK(error_of(path.string(), [&] { llm::read_llama_config(path); }).size() < 400);
 }
 
 TEST_CASE("an index that names what is no file beside it") {
@@ -346,7 +346,7 @@ TEST_CASE("notes that could not be read again are not written") {
 TEST_CASE("tokens beyond the vocabulary, with checksums that are right") {
   const Folder folder;
   const auto refused = [&](std::uint64_t vocabulary, std::uint32_t token_bytes, std::string_view tokens) {
-    detail::TokenFileHeader header;
+    llm::detail::TokenFileHeader header;
     header.token_bytes = token_bytes;
     header.count = tokens.size() / token_bytes;
     header.vocabulary = vocabulary;
@@ -354,7 +354,7 @@ TEST_CASE("tokens beyond the vocabulary, with checksums that are right") {
     header.header_checksum = header.computed();
     const auto path = folder.file(
         "tokens", std::string(reinterpret_cast<const char*>(&header), sizeof header).append(tokens));
-    return error_of(path.string(), [&] { TokenCorpus::from_file(path); });
+    return error_of(path.string(), [&] { llm::TokenCorpus::from_file(path); });
   };
   using namespace std::string_view_literals;
   const std::string cure = "; remove it, and it is rebuilt";

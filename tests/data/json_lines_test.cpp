@@ -23,15 +23,17 @@ namespace {
 
 using namespace shardwise;
 
+using namespace shardwise::llm;
+
 /// A byte that ends a text.
-struct Bytes : ByteTokenizer {
+struct Bytes : llm::ByteTokenizer {
   std::optional<std::int32_t> end_token() const { return '$'; }
 };
 
 /// The documents of a file with these lines.
-template <class Encoder = ByteTokenizer>
-TrainingDocuments documents_of(const std::string& lines, const JsonLinesOptions& options = {},
-                               const Encoder& tokenizer = {}) {
+template <class Encoder = llm::ByteTokenizer>
+llm::TrainingDocuments documents_of(const std::string& lines, const llm::JsonLinesOptions& options = {},
+                                    const Encoder& tokenizer = {}) {
   const auto file =
       std::filesystem::temp_directory_path() / ("shardwise-lines-" + std::to_string(::getpid()) + ".jsonl");
   std::ofstream(file) << lines;
@@ -55,7 +57,7 @@ std::string operator""_no_lines(const char* text, std::size_t size) {
 }
 
 /// The bytes, with what is learned in brackets.
-std::string shown(const TrainingDocument& document) {
+std::string shown(const llm::TrainingDocument& document) {
   std::string text;
   std::size_t answer = 0;
   for (Index i = 0; i <= static_cast<Index>(document.tokens.size()); ++i) {
@@ -105,14 +107,14 @@ Json dialogue() {
 /// What the template does not understand.
 std::string refusal(const std::string& text) {
   try {
-    ChatTemplate{text};
+    llm::ChatTemplate{text};
   } catch (const std::runtime_error& error) {
     return error.what();
   }
   return "nothing";
 }
 
-std::string refusal_of_line(const std::string& line, const JsonLinesOptions& options = {}) {
+std::string refusal_of_line(const std::string& line, const llm::JsonLinesOptions& options = {}) {
   try {
     documents_of("{\"text\": \"good\"}\n\n" + line + "\n", options);
   } catch (const std::runtime_error& error) {
@@ -124,26 +126,26 @@ std::string refusal_of_line(const std::string& line, const JsonLinesOptions& opt
 }  // namespace
 
 TEST_CASE("chat templates write what Jinja writes") {
-  CHECK(ChatTemplate(zephyr, "<s>", "</s>").render(dialogue(), true) ==
+  CHECK(llm::ChatTemplate(zephyr, "<s>", "</s>").render(dialogue(), true) ==
         "<|system|>\nBe brief. </s>\n<|user|>\n2+2?</s>\n<|assistant|>\n 4 </s>\n<|user|>\nAnd "
         "1?</s>\n<|assistant|>\n");
   CHECK(
-      ChatTemplate(chatml).render(dialogue(), false) ==
+      llm::ChatTemplate(chatml).render(dialogue(), false) ==
       "<|im_start|>system\nBe brief. <|im_end|>\n<|im_start|>user\n2+2?<|im_end|>\n<|im_start|>assistant\n 4 "
       "<|im_end|>\n<|im_start|>user\nAnd 1?<|im_end|>\n");
-  CHECK(ChatTemplate(llama3, "<b>").render(dialogue(), true) ==
+  CHECK(llm::ChatTemplate(llama3, "<b>").render(dialogue(), true) ==
         "<b><|start_header_id|>system<|end_header_id|>\n\nBe "
         "brief.<|eot_id|><|start_header_id|>user<|end_header_id|>\n\n2+2?<|eot_id|><|start_header_id|>"
         "assistant<|end_header_id|>\n\n4<|eot_id|><|start_header_id|>user<|end_header_id|>\n\nAnd "
         "1?<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\n");
-  CHECK(ChatTemplate(spaced).render(dialogue(), false) == "Q: Be brief. \nQ: 2+2?\nA: 4Q: And 1?\n");
-  CHECK(ChatTemplate("a { b }} {{ 'it\\'s' }}\n{{ \"\\n\" }}").render(dialogue(), false) ==
+  CHECK(llm::ChatTemplate(spaced).render(dialogue(), false) == "Q: Be brief. \nQ: 2+2?\nA: 4Q: And 1?\n");
+  CHECK(llm::ChatTemplate("a { b }} {{ 'it\\'s' }}\n{{ \"\\n\" }}").render(dialogue(), false) ==
         "a { b }} it's\n\n");
   // What is set in a loop is not there outside, nor the next time.
-  CHECK(ChatTemplate(
+  CHECK(llm::ChatTemplate(
             "{% set x = '0' %}{% for m in messages %}{{ x }}{% set x = m.role %}{{ x }} {% endfor %}{{ x }}")
             .render(dialogue(), false) == "0system 0user 0assistant 0user 0");
-  CHECK(ChatTemplate("{% for m in messages %}x{% endfor %}-").render(Json::array(), false) == "-");
+  CHECK(llm::ChatTemplate("{% for m in messages %}x{% endfor %}-").render(Json::array(), false) == "-");
 }
 
 // The texts are those of Jinja2 3.1.6 with the settings of transformers. The first are written as the templates of Llama 2 and 3.1,
@@ -256,24 +258,24 @@ TEST_CASE("chat templates write what Jinja writes, construct by construct") {
   };
   for (const auto& [source, expected] : cases) {
     const std::string& text = source;  // clang 14 captures no structured binding
-    CHECK_MESSAGE(ChatTemplate(text, "<s>", "</s>").render(dialogue(), true) == expected, text);
+    CHECK_MESSAGE(llm::ChatTemplate(text, "<s>", "</s>").render(dialogue(), true) == expected, text);
   }
   const auto given =
       nlohmann::ordered_json::parse(R"([{"role": "assistant", "call": {"b": 1, "a": [true, "\u00e9"]}}])");
-  CHECK(ChatTemplate("{{ messages[0].call | tojson }}{{ messages[0].call | tojson(indent=2) }}")
+  CHECK(llm::ChatTemplate("{{ messages[0].call | tojson }}{{ messages[0].call | tojson(indent=2) }}")
             .rendered(given, false)
             .text ==
         "{\"b\": 1, \"a\": [true, \"\u00e9\"]}{\n  \"b\": 1,\n  \"a\": [\n    true,\n    \"\u00e9\"\n  ]\n}");
   const std::time_t now = std::time(nullptr);
   std::array<char, 64> year{};
   std::strftime(year.data(), year.size(), "%Y", std::localtime(&now));
-  CHECK(ChatTemplate("{{ strftime_now('%Y') }}").render(dialogue(), false) == year.data());
+  CHECK(llm::ChatTemplate("{{ strftime_now('%Y') }}").render(dialogue(), false) == year.data());
 }
 
 TEST_CASE("what a chat template refuses of a dialogue") {
   auto refused = [](const std::string& text) {
     try {
-      return ChatTemplate(text).render(dialogue(), false);
+      return llm::ChatTemplate(text).render(dialogue(), false);
     } catch (const std::runtime_error& error) {
       return std::string(error.what());
     }
@@ -318,10 +320,10 @@ TEST_CASE("what a chat template does not know is named when it is read") {
   CHECK(refusal("{% endif %}") == not_supported("\"endif\" is not supported"));
   std::string many = "{% set x = bos_token %}", nots = "{% if ";
   for (int i = 0; i < 60; ++i) many += "{% set x = x + x %}";
-  CHECK_THROWS_WITH_AS(ChatTemplate(many, "<s>").render(Json::array(), false),
+  CHECK_THROWS_WITH_AS(llm::ChatTemplate(many, "<s>").render(Json::array(), false),
                        "chat template: line 1: it makes texts of more than 8 MiB", std::runtime_error);
   for (int i = 0; i < 1000001; ++i) nots += "not ";
-  CHECK(ChatTemplate(nots + "bos_token %}yes{% endif %}").render(Json::array(), false) == "yes");
+  CHECK(llm::ChatTemplate(nots + "bos_token %}yes{% endif %}").render(Json::array(), false) == "yes");
   std::string deep;
   for (int i = 0; i < 200; ++i) deep += "{% if bos_token %}";
   CHECK(refusal(deep) == not_supported("it nests deeper than 100"));
@@ -332,19 +334,19 @@ TEST_CASE("a folder's chat template") {
   const auto folder =
       std::filesystem::temp_directory_path() / ("shardwise-chat-" + std::to_string(::getpid()));
   std::filesystem::create_directories(folder);
-  CHECK(!ChatTemplate::from_folder(folder));
+  CHECK(!llm::ChatTemplate::from_folder(folder));
   std::ofstream(folder / "tokenizer_config.json")
       << R"({"bos_token": {"content": "<s>"}, "eos_token": "</s>", "chat_template": "{{ bos_token + eos_token }}"})";
-  CHECK(ChatTemplate::from_folder(folder)->render({}, false) == "<s></s>");
+  CHECK(llm::ChatTemplate::from_folder(folder)->render({}, false) == "<s></s>");
   std::ofstream(folder / "tokenizer_config.json")
       << R"({"chat_template": [{"name": "tool_use", "template": "no"}, {"name": "default", "template": "{{ eos_token }}!"}]})";
   std::ofstream(folder / "special_tokens_map.json") << R"({"eos_token": {"content": "</s>"}})";
-  CHECK(ChatTemplate::from_folder(folder)->render({}, false) == "</s>!");
+  CHECK(llm::ChatTemplate::from_folder(folder)->render({}, false) == "</s>!");
   std::ofstream(folder / "own") << "own {{ eos_token }}\n";
-  CHECK(ChatTemplate::from_folder(folder, folder / "own")->render({}, false) == "own </s>");
+  CHECK(llm::ChatTemplate::from_folder(folder, folder / "own")->render({}, false) == "own </s>");
   std::ofstream(folder / "chat_template.jinja") << "{% wat %}";
   CHECK_THROWS_WITH_AS(
-      ChatTemplate::from_folder(folder),
+      llm::ChatTemplate::from_folder(folder),
       ((folder / "chat_template.jinja").string() + ": line 1: \"wat\" is not supported").c_str(),
       std::runtime_error);
   std::filesystem::remove_all(folder);
@@ -363,16 +365,16 @@ TEST_CASE("of a document, its answers are learned") {
   CHECK(shown(documents_of(R"({"prompt": "2", "completion": ""})", {.end = '!'})[0]) == "2[!]");
   CHECK(shown(documents_of(pair, {.end = '!'}, Bytes())[0]) == "2+2=[4!]");  // what is given is no guess
   const std::string chat = Json{{"messages", dialogue()}}.dump();
-  CHECK(shown(documents_of(chat, {.chat = ChatTemplate(zephyr, "", "~")})[0]) ==
+  CHECK(shown(documents_of(chat, {.chat = llm::ChatTemplate(zephyr, "", "~")})[0]) ==
         "<|system|>\nBe brief. ~\n<|user|>\n2+2?~\n<|assistant|>\n[ 4 ~\n]<|user|>\nAnd 1?~\n");
-  CHECK(shown(documents_of(chat, {.chat = ChatTemplate(llama3, "^")}, Bytes())[0]) ==
+  CHECK(shown(documents_of(chat, {.chat = llm::ChatTemplate(llama3, "^")}, Bytes())[0]) ==
         "^<|start_header_id|>system<|end_header_id|>\n\nBe brief.<|eot_id|><|start_header_id|>user<|end_"
         "header_id|>\n\n2+2?<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\n[4<|eot_id|>]<|start_"
         "header_id|>user<|end_header_id|>\n\nAnd 1?<|eot_id|>");
 }
 
 TEST_CASE("messages that are not learned, and other forms of dialogues") {
-  const JsonLinesOptions options{.chat = ChatTemplate(chatml)};
+  const llm::JsonLinesOptions options{.chat = llm::ChatTemplate(chatml)};
   const auto learned = [&](const std::string& line) {
     std::string text = shown(documents_of(line, options)[0]);
     for (const char* part : {"<|im_start|>", "<|im_end|>\n"}) {
@@ -416,7 +418,7 @@ TEST_CASE("messages that are not learned, and other forms of dialogues") {
 TEST_CASE("which part of a template's text is an answer") {
   const std::string lines = Json{{"messages", dialogue()}}.dump();
   const auto learned = [&](const std::string& chat) {
-    return shown(documents_of(lines, {.chat = ChatTemplate(chat, "^", "~")})[0]);
+    return shown(documents_of(lines, {.chat = llm::ChatTemplate(chat, "^", "~")})[0]);
   };
   // {% generation %} says it; without that what a prompt ends with is none of it.
   CHECK(learned("{% for m in messages %}<{{ m.role[0] }}>{% if m.role == 'assistant' %}{% generation %}{{ "
@@ -438,7 +440,7 @@ TEST_CASE("which part of a template's text is an answer") {
 }
 
 TEST_CASE("tokens across the border of an answer") {
-  struct Pairs : ByteTokenizer {  // two bytes a token
+  struct Pairs : llm::ByteTokenizer {  // two bytes a token
     std::vector<std::int32_t> encode(std::string_view text) const {
       std::vector<std::int32_t> ids;
       for (std::size_t i = 0; i < text.size(); i += 2)
@@ -456,17 +458,17 @@ TEST_CASE("tokens across the border of an answer") {
 }
 
 TEST_CASE("a dialogue of many messages is read in a time that grows with its length") {
-  struct Counting : ByteTokenizer {
+  struct Counting : llm::ByteTokenizer {
     std::size_t* encoded;
     std::vector<std::int32_t> encode(std::string_view text) const {
       *encoded += text.size();
-      return ByteTokenizer::encode(text);
+      return llm::ByteTokenizer::encode(text);
     }
   };
   Json messages = Json::array();
   for (int i = 0; i < 20'000; ++i)
     messages.push_back({{"role", i % 2 == 0 ? "user" : "assistant"}, {"content", std::to_string(i)}});
-  const ChatTemplate chat(chatml);
+  const llm::ChatTemplate chat(chatml);
   std::size_t encoded = 0;
   Counting counting;
   counting.encoded = &encoded;
@@ -479,9 +481,9 @@ TEST_CASE("a dialogue of many messages is read in a time that grows with its len
 }
 
 TEST_CASE("an encoder that puts a space before a text, and answers among spaces") {
-  struct Spaced : ByteTokenizer {
+  struct Spaced : llm::ByteTokenizer {
     std::vector<std::int32_t> encode(std::string_view text) const {
-      return ByteTokenizer::encode(" " + std::string(text));
+      return llm::ByteTokenizer::encode(" " + std::string(text));
     }
   };
   auto message = [](const char* role, const char* content) -> Json {
@@ -490,7 +492,8 @@ TEST_CASE("an encoder that puts a space before a text, and answers among spaces"
   const Json line = {{"messages",
                       {message("user", "a"), message("assistant", "b"), message("user", " "),
                        message("assistant", "  c"), message("assistant", "d")}}};
-  const JsonLinesOptions options{.chat = ChatTemplate("{% for m in messages %}{{ m.content }}{% endfor %}")};
+  const llm::JsonLinesOptions options{
+      .chat = llm::ChatTemplate("{% for m in messages %}{{ m.content }}{% endfor %}")};
   CHECK(shown(documents_of(line.dump(), options, Spaced())[0]) == " a[b] [  c][d]");
 }
 
@@ -508,7 +511,7 @@ TEST_CASE("lines that are no documents") {
   CHECK(refusal_of_line("{\"prompt\": \"a\"}") == ":3: completion: it is missing, expected a string");
   CHECK(refusal_of_line("{\"messages\": []}") ==
         ":3: messages: a dialogue needs a chat template, and there is none");
-  const JsonLinesOptions chat{.chat = ChatTemplate(chatml)};
+  const llm::JsonLinesOptions chat{.chat = llm::ChatTemplate(chatml)};
   CHECK(refusal_of_line("{\"messages\": {}}", chat) == ":3: messages: it is {}, expected a list");
   CHECK(refusal_of_line(R"({"messages": [{"role": "user"}]})", chat) ==
         ":3: messages[0].content: it is missing, expected a string");
@@ -521,9 +524,9 @@ TEST_CASE("lines that are no documents") {
         ":3: messages[0].content: it is 3, expected a string");
   CHECK(refusal_of_line(R"({"messages": [], "chat_template_kwargs": 1})", chat) ==
         ":3: chat_template_kwargs: it is 1, expected an object");
-  const JsonLinesOptions early{
-      .chat = ChatTemplate("{% if add_generation_prompt %}!{% endif %}{% for m in messages %}{{ "
-                           "m.content }}{% endfor %}")};
+  const llm::JsonLinesOptions early{
+      .chat = llm::ChatTemplate("{% if add_generation_prompt %}!{% endif %}{% for m in messages %}{{ "
+                                "m.content }}{% endfor %}")};
   CHECK(
       refusal_of_line(
           R"({"messages": [{"role": "user", "content": "a"}, {"role": "user", "content": "b"}, {"role": "assistant", "content": "c"}]})",
@@ -531,14 +534,14 @@ TEST_CASE("lines that are no documents") {
           .find("writes the beginning of a dialogue differently") != std::string::npos);
   CHECK_THROWS_WITH_AS(documents_of("\n"), doctest::Contains(": there are no documents in the files"),
                        std::runtime_error);
-  CHECK_THROWS_AS(read_json_lines({"nowhere.jsonl"}, ByteTokenizer()), std::runtime_error);
+  CHECK_THROWS_AS(read_json_lines({"nowhere.jsonl"}, llm::ByteTokenizer()), std::runtime_error);
 }
 
 namespace {
 
 /// A document of `size` tokens, from `first` on; the last `learned` of them are.
-TrainingDocument counting(std::int32_t first, Index size, Index learned) {
-  TrainingDocument document{{}, {{size - learned, learned}}};
+llm::TrainingDocument counting(std::int32_t first, Index size, Index learned) {
+  llm::TrainingDocument document{{}, {{size - learned, learned}}};
   for (Index i = 0; i < size; ++i) document.tokens.push_back(first + static_cast<std::int32_t>(i));
   return document;
 }
@@ -551,7 +554,7 @@ struct RowOfText {
 std::ostream& operator<<(std::ostream& out, const RowOfText& row) {
   return out << row.inputs << " | " << row.targets << " | " << row.documents << " | " << row.counted;
 }
-RowOfText row_of(const DocumentRows& rows, std::optional<Index> number) {
+RowOfText row_of(const llm::DocumentRows& rows, std::optional<Index> number) {
   const auto length = static_cast<std::size_t>(rows.options().length);
   std::vector<std::int32_t> all[3];
   for (auto& each : all) each.resize(length, 777);
@@ -568,40 +571,40 @@ RowOfText row_of(const DocumentRows& rows, std::optional<Index> number) {
 }  // namespace
 
 TEST_CASE("documents become rows") {
-  const std::vector<TrainingDocument> documents{counting(10, 3, 3), counting(20, 5, 2), counting(30, 6, 1),
-                                                counting(40, 2, 1)};
-  const DocumentRows each(documents, {.length = 6, .padding = 9});
+  const std::vector<llm::TrainingDocument> documents{counting(10, 3, 3), counting(20, 5, 2),
+                                                     counting(30, 6, 1), counting(40, 2, 1)};
+  const llm::DocumentRows each(documents, {.length = 6, .padding = 9});
   CHECK(each.size() == 4);
   CHECK(row_of(each, 0) == RowOfText{"10 11 9 9 9 9", "11 12 - - - -", "0 0 -1 -1 -1 -1", 2});
   CHECK(row_of(each, 1) == RowOfText{"20 21 22 23 9 9", "- - 23 24 - -", "0 0 0 0 -1 -1", 2});
   CHECK(row_of(each, 3) == RowOfText{"40 9 9 9 9 9", "41 - - - - -", "0 -1 -1 -1 -1 -1", 1});
   CHECK(row_of(each, std::nullopt) == RowOfText{"9 9 9 9 9 9", "- - - - - -", "-1 -1 -1 -1 -1 -1", 0});
-  const DocumentRows packed(documents, {.length = 6, .packed = true});
+  const llm::DocumentRows packed(documents, {.length = 6, .packed = true});
   CHECK(packed.size() == 2);
   CHECK(packed.documents() == 4);
   CHECK(packed.filled() == 1);
   CHECK(row_of(packed, 0) == RowOfText{"10 11 20 21 22 23", "11 12 - - 23 24", "0 0 1 1 1 1", 4});
   CHECK(row_of(packed, 1) == RowOfText{"30 31 32 33 34 40", "- - - - 35 41", "0 0 0 0 0 1", 2});
-  const BatchSampler sampler = each.sampler({.batch = 3, .last = LastBatch::pad, .shuffle = false});
+  const llm::BatchSampler sampler = each.sampler({.batch = 3, .last = llm::LastBatch::pad, .shuffle = false});
   CHECK(each.counted(sampler, 0) == 5);
   CHECK(each.counted(sampler, 1) == 1);
   CHECK(each.counted(sampler, 3) == 1);
 
-  CHECK_THROWS_WITH_AS(DocumentRows(documents, {.length = 4}),
+  CHECK_THROWS_WITH_AS(llm::DocumentRows(documents, {.length = 4}),
                        "a document: the document has 6 tokens, but a row of 4 takes 5",
                        std::invalid_argument);
-  const std::vector<TrainingDocument> longer{counting(10, 9, 6), counting(20, 7, 1), counting(30, 5, 4)};
-  const DocumentRows cut(longer, {.length = 4, .padding = 9, .long_documents = LongDocuments::cut});
+  const std::vector<llm::TrainingDocument> longer{counting(10, 9, 6), counting(20, 7, 1), counting(30, 5, 4)};
+  const llm::DocumentRows cut(longer, {.length = 4, .padding = 9, .long_documents = llm::LongDocuments::cut});
   CHECK(cut.size() == 2);  // the second one's answer is cut away
   CHECK(cut.long_documents() == 2);
   CHECK(cut.dropped() == 1);
   CHECK_THROWS_WITH_AS(
-      DocumentRows(std::vector{longer[1]}, {.length = 4, .long_documents = LongDocuments::cut}),
+      llm::DocumentRows(std::vector{longer[1]}, {.length = 4, .long_documents = llm::LongDocuments::cut}),
       "no document has something to be learned within a row", std::invalid_argument);
   CHECK(row_of(cut, 0) == RowOfText{"10 11 12 13", "- - 13 14", "0 0 0 0", 2});
   CHECK(row_of(cut, 1) == RowOfText{"30 31 32 33", "31 32 33 34", "0 0 0 0", 4});
-  const DocumentRows split(
-      longer, {.length = 4, .packed = true, .padding = 9, .long_documents = LongDocuments::split});
+  const llm::DocumentRows split(
+      longer, {.length = 4, .packed = true, .padding = 9, .long_documents = llm::LongDocuments::split});
   CHECK(split.size() == 4);
   CHECK(row_of(split, 0) == RowOfText{"10 11 12 13", "- - 13 14", "0 0 0 0", 2});
   CHECK(row_of(split, 1) == RowOfText{"14 15 16 17", "15 16 17 18", "0 0 0 0", 4});
@@ -610,13 +613,13 @@ TEST_CASE("documents become rows") {
   auto placed = documents;
   placed[2].place = "a.jsonl:3";
   placed[2].answers.clear();
-  CHECK_THROWS_WITH_AS(DocumentRows(placed, {.length = 6}),
+  CHECK_THROWS_WITH_AS(llm::DocumentRows(placed, {.length = 6}),
                        "a.jsonl:3: the document has nothing to be learned", std::invalid_argument);
-  CHECK_THROWS_AS(DocumentRows(std::vector{counting(1, 1, 1)}, {.length = 6}), std::invalid_argument);
+  CHECK_THROWS_AS(llm::DocumentRows(std::vector{counting(1, 1, 1)}, {.length = 6}), std::invalid_argument);
   auto refused = [](std::vector<Range> answers) {
-    TrainingDocument document = counting(1, 5, 1);
+    llm::TrainingDocument document = counting(1, 5, 1);
     document.answers = std::move(answers);
-    CHECK_THROWS_WITH_AS(DocumentRows(std::vector{document}, {.length = 6}),
+    CHECK_THROWS_WITH_AS(llm::DocumentRows(std::vector{document}, {.length = 6}),
                          doctest::Contains("a document: an answer is ["), std::invalid_argument);
   };
   refused({{1, 3}, {3, 1}});  // a token would count twice
@@ -624,7 +627,7 @@ TEST_CASE("documents become rows") {
   refused({{4, 2}});
   refused({{-1, 2}});
   refused({{2, -1}});
-  CHECK_THROWS_WITH_AS(DocumentRows(documents, {.length = 0}),
+  CHECK_THROWS_WITH_AS(llm::DocumentRows(documents, {.length = 0}),
                        "DocumentRows: length is 0: expected at least 1", std::invalid_argument);
   CHECK_THROWS_WITH_AS(each.sampler({.batch = 5}),
                        "DocumentRows: there are 4 rows, but a step needs 5, unless the last batch is padded",
@@ -632,7 +635,7 @@ TEST_CASE("documents become rows") {
 }
 
 TEST_CASE("several sources have rows of their own") {
-  DocumentRows rows(std::vector{counting(10, 3, 3), counting(20, 3, 2)}, {.length = 6, .packed = true});
+  llm::DocumentRows rows(std::vector{counting(10, 3, 3), counting(20, 3, 2)}, {.length = 6, .packed = true});
   rows.add(std::vector{counting(30, 2, 1)});
   rows.add(std::vector{counting(40, 5, 1), counting(50, 4, 1)});
   CHECK(rows.size() == 4);
@@ -640,7 +643,7 @@ TEST_CASE("several sources have rows of their own") {
   CHECK(row_of(rows, 0) == RowOfText{"10 11 20 21 0 0", "11 12 21 22 - -", "0 0 1 1 -1 -1", 4});
   CHECK(row_of(rows, 1) == RowOfText{"30 0 0 0 0 0", "31 - - - - -", "0 -1 -1 -1 -1 -1", 1});
   CHECK(row_of(rows, 3) == RowOfText{"50 51 52 0 0 0", "- - 53 - - -", "0 0 0 -1 -1 -1", 1});
-  const BatchSampler sampler = rows.sampler({.batch = 4, .shuffle = false}, {1, 1, 2});
+  const llm::BatchSampler sampler = rows.sampler({.batch = 4, .shuffle = false}, {1, 1, 2});
   CHECK(sampler.sequence_count() == 4);
   CHECK(sampler.steps_per_epoch() == 1);
   CHECK(rows.counted(sampler, 0) == 4 + 1 + 1 + 1);
@@ -661,7 +664,7 @@ TEST_CASE("documents are kept in a cache") {
     int* calls;
     std::vector<std::int32_t> encode(std::string_view text) const {
       ++*calls;
-      return ByteTokenizer::encode(text);
+      return llm::ByteTokenizer::encode(text);
     }
   };
   int calls = 0;
@@ -674,12 +677,12 @@ TEST_CASE("documents are kept in a cache") {
     std::ofstream(second) << "{\"text\": \"last\"}\n";
   };
   write("4");
-  JsonLinesOptions options{.cache = cache};
+  llm::JsonLinesOptions options{.cache = cache};
   const auto read = [&] { return read_json_lines({file, second}, tokenizer, options); };
   const auto in_memory = read_json_lines({file, second}, tokenizer);
   calls = 0;
   for (const bool made : {true, false}) {
-    const TrainingDocuments documents = read();
+    const llm::TrainingDocuments documents = read();
     CHECK((calls > 0) == made);
     calls = 0;
     REQUIRE(documents.size() == 4);
@@ -688,7 +691,7 @@ TEST_CASE("documents are kept in a cache") {
     CHECK(documents[1].place == file.string() + ":4");
     CHECK(documents[2].tokens.size() == letters.size() + 1);
     CHECK(documents[3].place == second.string() + ":1");
-    CHECK(fingerprint_of(documents) == fingerprint_of(in_memory));
+    CHECK(llm::fingerprint_of(documents) == llm::fingerprint_of(in_memory));
   }
   const auto rebuilt = [&] {
     calls = 0;
@@ -701,9 +704,9 @@ TEST_CASE("documents are kept in a cache") {
   CHECK(shown(read()[1]) == "2+[5$]");
   options.end = '!';
   CHECK(rebuilt());
-  options.chat = ChatTemplate(zephyr, "", "~");
+  options.chat = llm::ChatTemplate(zephyr, "", "~");
   CHECK(rebuilt());
-  options.chat = ChatTemplate(zephyr, "", "^");
+  options.chat = llm::ChatTemplate(zephyr, "", "^");
   CHECK(rebuilt());
   CHECK(!rebuilt());
   std::ofstream(file) << "{}";
@@ -715,7 +718,7 @@ TEST_CASE("documents are kept in a cache") {
   CHECK(std::filesystem::file_size(second) == 17);
 
   // Numbers that are no documents.
-  detail::TokenFileHeader header;
+  llm::detail::TokenFileHeader header;
   header.token_bytes = 4;
   header.count = 6;
   for (const std::array<std::int32_t, 6>& numbers : {std::array<std::int32_t, 6>{2, 0, 0, 0, 0, 7},
@@ -724,20 +727,20 @@ TEST_CASE("documents are kept in a cache") {
                                                      {0, 0, 0, 0, 0, 7},
                                                      {1, 1, 0, 0, 0, 7}}) {
     const auto* first = reinterpret_cast<const char*>(numbers.data());
-    CHECK_THROWS_WITH_AS(TrainingDocuments({header, {first, first + sizeof numbers}}, {}),
+    CHECK_THROWS_WITH_AS(llm::TrainingDocuments({header, {first, first + sizeof numbers}}, {}),
                          doctest::Contains("are not a document"), std::runtime_error);
   }
 }
 
 TEST_CASE("a part of the documents is held out") {
-  std::vector<TrainingDocument> list;
+  std::vector<llm::TrainingDocument> list;
   for (std::int32_t i = 0; i < 40; ++i) list.push_back(counting(i, 2, 1));
-  const TrainingDocuments whole = list;
-  TrainingDocuments all = whole;
-  const auto held_out = hold_out(all, 0.1, 5);
+  const llm::TrainingDocuments whole = list;
+  llm::TrainingDocuments all = whole;
+  const auto held_out = llm::hold_out(all, 0.1, 5);
   CHECK(held_out.size() == 4);
   CHECK(all.size() == 36);
-  auto ordered = [](const TrainingDocuments& part) {
+  auto ordered = [](const llm::TrainingDocuments& part) {
     for (Index i = 1; i < part.size(); ++i) {
       if (!(part[i - 1].tokens < part[i].tokens)) return false;
     }
@@ -745,12 +748,12 @@ TEST_CASE("a part of the documents is held out") {
   };
   CHECK((ordered(all) && ordered(held_out)));
   auto again = whole, other = whole;
-  CHECK(fingerprint_of(hold_out(again, 0.1, 5)) == fingerprint_of(held_out));
-  CHECK(fingerprint_of(hold_out(other, 0.1, 6)) != fingerprint_of(held_out));
-  TrainingDocuments one = std::vector{counting(1, 2, 1)},
-                    two = std::vector{counting(1, 2, 1), counting(5, 2, 1)};
-  CHECK(hold_out(two, 0.99, 1).size() == 1);
-  CHECK_THROWS_WITH_AS(hold_out(one, 0.5, 1),
+  CHECK(llm::fingerprint_of(llm::hold_out(again, 0.1, 5)) == llm::fingerprint_of(held_out));
+  CHECK(llm::fingerprint_of(llm::hold_out(other, 0.1, 6)) != llm::fingerprint_of(held_out));
+  llm::TrainingDocuments one = std::vector{counting(1, 2, 1)},
+                         two = std::vector{counting(1, 2, 1), counting(5, 2, 1)};
+  CHECK(llm::hold_out(two, 0.99, 1).size() == 1);
+  CHECK_THROWS_WITH_AS(llm::hold_out(one, 0.5, 1),
                        "hold_out: 0.5 of 1 documents: expected a part in (0, 1) of 2 or more",
                        std::invalid_argument);
 }

@@ -20,6 +20,8 @@ namespace {
 
 using namespace shardwise;
 
+using namespace shardwise::llm;
+
 /// The numbers of a mix of two sources in its first steps, in order, each counted from its source's first.
 std::array<std::vector<Index>, 2> listed(const BatchSampler& sampler, Index steps, Index sequences_of_first) {
   std::array<std::vector<Index>, 2> listed;

@@ -15,6 +15,8 @@ namespace {
 
 using namespace shardwise;
 
+using namespace shardwise::llm;
+
 constexpr std::uint64_t draws = 20000;
 constexpr double infinity = std::numeric_limits<double>::infinity();
 

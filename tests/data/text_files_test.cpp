@@ -23,13 +23,13 @@ namespace {
 using namespace shardwise;
 
 TEST_CASE("what is no text") {
-  CHECK(first_non_text("a\tb\r\n\u00e9\u4e16\U0001f44d\U0010ffff") == 18);
-  CHECK(first_non_text("") == 0);
+  CHECK(llm::first_non_text("a\tb\r\n\u00e9\u4e16\U0001f44d\U0010ffff") == 18);
+  CHECK(llm::first_non_text("") == 0);
   for (const char* bad : {"\x01", "\x7f", "\x80", "\xc0\x80", "\xe0\x9f\xbf", "\xed\xa0\x80",
                           "\xf0\x8f\xbf\xbf", "\xf4\x90\x80\x80", "\xf5\x80\x80\x80", "\xe4\xb8"}) {
-    CHECK(first_non_text("ab" + std::string(bad) + "c") == 2);
+    CHECK(llm::first_non_text("ab" + std::string(bad) + "c") == 2);
   }
-  CHECK(first_non_text(std::string_view("a\0b", 3)) == 1);
+  CHECK(llm::first_non_text(std::string_view("a\0b", 3)) == 1);
 }
 
 TEST_CASE("a corpus is files and folders, and errors name the path") {
@@ -43,10 +43,10 @@ TEST_CASE("a corpus is files and folders, and errors name the path") {
   std::ofstream(folder / "b" / ".hidden" / "y") << "never";
   std::ofstream(folder / "b" / "picture.webp") << "\x90";
   const auto text_of = [](const std::vector<fs::path>& paths) {
-    const TokenCorpus corpus = open_token_corpus(paths, ByteTokenizer());
+    const llm::TokenCorpus corpus = llm::open_token_corpus(paths, llm::ByteTokenizer());
     std::vector<std::int32_t> tokens(static_cast<std::size_t>(corpus.size()));
     corpus.copy(0, tokens);
-    return ByteTokenizer().decode(tokens);
+    return llm::ByteTokenizer().decode(tokens);
   };
   CHECK(text_of({folder}) == "first second third");
   CHECK(text_of({folder / "c.txt", folder / "a.txt"}) == "thirdfirst ");

@@ -78,14 +78,14 @@ struct CountingEncoder {
   std::vector<std::int32_t> encode(std::string_view text) const {
     ++calls;
     before(text);
-    return ByteTokenizer{}.encode(text);
+    return llm::ByteTokenizer{}.encode(text);
   }
   Index vocabulary() const { return words; }
   std::optional<std::int32_t> end_token() const { return 256; }
   std::uint64_t fingerprint() const { return number; }
 };
 
-std::vector<std::int32_t> all_of(const TokenCorpus& corpus) {
+std::vector<std::int32_t> all_of(const llm::TokenCorpus& corpus) {
   std::vector<std::int32_t> tokens(static_cast<std::size_t>(corpus.size()));
   corpus.copy(0, tokens);
   for (Index i = 0; i < corpus.size(); ++i) CHECK(corpus[i] == tokens[static_cast<std::size_t>(i)]);
@@ -116,11 +116,11 @@ TEST_CASE("files are documents that end with the end token, in memory and in a c
   const std::vector<std::int32_t> expected{'a', 'b', 256, 'x', 'y', 'z', 256, 'q', 256};
   const std::vector<fs::path> paths{folder / "text", folder / "last"};
   const CountingEncoder encoder;
-  const TokenCorpus memory = open_token_corpus(paths, encoder);
-  const TokenCorpus made = open_token_corpus(paths, encoder, folder / "cache");
-  const TokenCorpus opened = open_token_corpus(paths, encoder, folder / "cache");
-  const TokenCorpus alone = TokenCorpus::from_file(folder / "cache");
-  for (const TokenCorpus& corpus : {memory, made, opened, alone}) {
+  const llm::TokenCorpus memory = llm::open_token_corpus(paths, encoder);
+  const llm::TokenCorpus made = llm::open_token_corpus(paths, encoder, folder / "cache");
+  const llm::TokenCorpus opened = llm::open_token_corpus(paths, encoder, folder / "cache");
+  const llm::TokenCorpus alone = llm::TokenCorpus::from_file(folder / "cache");
+  for (const llm::TokenCorpus& corpus : {memory, made, opened, alone}) {
     CHECK(all_of(corpus) == expected);
     CHECK(corpus.vocabulary() == 257);
     CHECK(corpus.fingerprint() == memory.fingerprint());
@@ -132,11 +132,11 @@ TEST_CASE("files are documents that end with the end token, in memory and in a c
     CHECK_THROWS_WITH_AS(corpus.part(2, 8), "TokenCorpus: tokens 2 to 10 of 9", std::out_of_range);
   }
   // Bytes have no end token; nor does a tokenizer that has added its own get a second one.
-  CHECK(all_of(open_token_corpus(paths, ByteTokenizer{})).size() == 6);
+  CHECK(all_of(llm::open_token_corpus(paths, llm::ByteTokenizer{})).size() == 6);
   struct Ends : CountingEncoder {
     std::vector<std::int32_t> encode(std::string_view) const { return {1, 256}; }
   };
-  CHECK(all_of(open_token_corpus({folder / "last"}, Ends{})) == std::vector<std::int32_t>{1, 256});
+  CHECK(all_of(llm::open_token_corpus({folder / "last"}, Ends{})) == std::vector<std::int32_t>{1, 256});
 
   std::vector<std::int32_t> some(3);
   opened.copy(2, some);
@@ -157,10 +157,10 @@ TEST_CASE("a token takes two bytes if the vocabulary fits, else four") {
   for (const Index words : {Index{0x10000}, Index{0x10001}, Index{0x7fffffff}}) {
     Wide encoder;
     encoder.words = words;
-    const TokenCorpus corpus = open_token_corpus({folder / "text"}, encoder, folder / "cache");
+    const llm::TokenCorpus corpus = llm::open_token_corpus({folder / "text"}, encoder, folder / "cache");
     CHECK(all_of(corpus) == std::vector<std::int32_t>{0, static_cast<std::int32_t>(words) - 1, 40000, 256});
     CHECK(fs::file_size(folder / "cache") == 72 + 4 * (words == 0x10000 ? 2 : 4));
-    CHECK(corpus.fingerprint() == open_token_corpus({folder / "text"}, encoder).fingerprint());
+    CHECK(corpus.fingerprint() == llm::open_token_corpus({folder / "text"}, encoder).fingerprint());
   }
 }
 
@@ -172,7 +172,7 @@ TEST_CASE("a cache is made once, and anew when the text or the tokenizer is anot
   CountingEncoder encoder;
   auto open = [&](const std::string& name = "text") {
     encoder.calls = 0;
-    return open_token_corpus({folder / name}, encoder, cache);
+    return llm::open_token_corpus({folder / name}, encoder, cache);
   };
   open();
   CHECK(encoder.calls == 2);
@@ -187,7 +187,7 @@ TEST_CASE("a cache is made once, and anew when the text or the tokenizer is anot
   CHECK(unchanged());
 
   const auto time = fs::last_write_time(folder / "text/a");
-  const TokenCorpus old = open();
+  const llm::TokenCorpus old = open();
   write(folder / "text/a", "First");  // as long, and as old
   fs::last_write_time(folder / "text/a", time);
   CHECK(open()[0] == 'F');
@@ -218,12 +218,12 @@ TEST_CASE("a cache is made once, and anew when the text or the tokenizer is anot
 }
 
 /// Does something else while the cache is looked at.
-struct MeanwhileEncoder : ByteTokenizer {
+struct MeanwhileEncoder : llm::ByteTokenizer {
   std::function<void()> meanwhile;
 
   Index vocabulary() const {
     if (meanwhile) meanwhile();
-    return ByteTokenizer::vocabulary();
+    return llm::ByteTokenizer::vocabulary();
   }
 };
 
@@ -232,14 +232,14 @@ TEST_CASE("a cache that another run replaces, once it was found to be right, is 
   write(folder / "text", "mine");
   write(folder / "other", "that of another");
   const fs::path cache = folder / "cache";
-  open_token_corpus({folder / "text"}, ByteTokenizer(), cache);
+  llm::open_token_corpus({folder / "text"}, llm::ByteTokenizer(), cache);
   MeanwhileEncoder encoder;
-  encoder.meanwhile = [&] { open_token_corpus({folder / "other"}, ByteTokenizer(), cache); };
+  encoder.meanwhile = [&] { llm::open_token_corpus({folder / "other"}, llm::ByteTokenizer(), cache); };
   const std::string message =
       cache.string() +
       ": another run has replaced it, just now, by one of other text or of another tokenizer; "
       "give each run a cache of its own";
-  CHECK_THROWS_WITH_AS(open_token_corpus({folder / "text"}, encoder, cache), message.c_str(),
+  CHECK_THROWS_WITH_AS(llm::open_token_corpus({folder / "text"}, encoder, cache), message.c_str(),
                        std::runtime_error);
 }
 
@@ -249,7 +249,7 @@ TEST_CASE("a cache that another user may change is refused") {
   const fs::path place = folder / "place", cache = place / "cache";
   fs::create_directory(place);
   const auto open = [&] {
-    return error_of([&] { open_token_corpus({folder / "text"}, ByteTokenizer(), cache); });
+    return error_of([&] { llm::open_token_corpus({folder / "text"}, llm::ByteTokenizer(), cache); });
   };
   CHECK(open() == "no error");
   REQUIRE(::chmod(place.c_str(), 0777) == 0);
@@ -279,16 +279,16 @@ TEST_CASE("what is not just as it was written is refused, and stays") {
   write(folder / "text", "some text, long enough");
   const fs::path cache = folder / "cache";
   const CountingEncoder encoder;
-  open_token_corpus({folder / "text"}, encoder, cache);
+  llm::open_token_corpus({folder / "text"}, encoder, cache);
   const std::string good = read(cache);
   REQUIRE(good.size() == 72 + 2 * 23);
   const std::string cure = "; remove it, and it is rebuilt";
   auto refused = [&](const std::string& bytes) {
     write(cache, bytes);
-    const std::string error = error_of([&] { open_token_corpus({folder / "text"}, encoder, cache); });
+    const std::string error = error_of([&] { llm::open_token_corpus({folder / "text"}, encoder, cache); });
     CHECK(read(cache) == bytes);
     CHECK(files_in(folder.path()) == 2);
-    CHECK(error == error_of([&] { TokenCorpus::from_file(cache); }));
+    CHECK(error == error_of([&] { llm::TokenCorpus::from_file(cache); }));
     REQUIRE(error.starts_with(cache.string() + ": "));
     return error.substr(cache.string().size() + 2);
   };
@@ -322,13 +322,13 @@ TEST_CASE("what is not just as it was written is refused, and stays") {
     CHECK(refused(changed(at, 1)) == "its tokens are damaged" + cure);
 
   write(cache, good);
-  open_token_corpus({folder / "text"}, encoder, cache);
+  llm::open_token_corpus({folder / "text"}, encoder, cache);
   CHECK(encoder.calls == 1);
   fs::remove(cache);
   fs::create_directory(cache);
-  CHECK(error_of([&] { open_token_corpus({folder / "text"}, encoder, cache); }) ==
+  CHECK(error_of([&] { llm::open_token_corpus({folder / "text"}, encoder, cache); }) ==
         cache.string() + ": not a regular file");
-  CHECK(error_of([&] { TokenCorpus::from_file(folder / "none"); }) ==
+  CHECK(error_of([&] { llm::TokenCorpus::from_file(folder / "none"); }) ==
         (folder / "none").string() + ": cannot be opened: No such file or directory");
 }
 
@@ -341,7 +341,7 @@ void killed_half_way(const std::vector<fs::path>& paths, CountingEncoder encoder
   REQUIRE(child >= 0);
   if (child == 0) {
     try {
-      open_token_corpus(paths, encoder, cache);
+      llm::open_token_corpus(paths, encoder, cache);
     } catch (...) {
     }
     ::_exit(0);
@@ -355,11 +355,11 @@ TEST_CASE("a cache that is a symbolic link, or is named as a folder, is refused,
   const Folder folder;
   write(folder / "text", "a b c");
   const fs::path cache = folder / "cache", link = folder / "link";
-  open_token_corpus({folder / "text"}, ByteTokenizer(), cache);
+  llm::open_token_corpus({folder / "text"}, llm::ByteTokenizer(), cache);
   const std::string good = read(cache),
                     expected = ": a folder or a symbolic link, expected the name of the file itself";
   const auto error = [&](const fs::path& place) {
-    return error_of([&] { open_token_corpus({folder / "text"}, ByteTokenizer(), place); });
+    return error_of([&] { llm::open_token_corpus({folder / "text"}, llm::ByteTokenizer(), place); });
   };
   for (const fs::path& to : {cache, folder / "none"}) {
     fs::create_symlink(to, link);
@@ -377,7 +377,7 @@ TEST_CASE("a file of tokens that shrinks while it is in use is an error of the n
   const Folder folder;
   write(folder / "text", std::string(100'000, 'x'));
   const fs::path cache = folder / "cache";
-  const TokenCorpus corpus = open_token_corpus({folder / "text"}, ByteTokenizer(), cache);
+  const llm::TokenCorpus corpus = llm::open_token_corpus({folder / "text"}, llm::ByteTokenizer(), cache);
   std::vector<std::int32_t> tokens(10);
   corpus.copy(99'000, tokens);
   const auto size = fs::file_size(cache);
@@ -400,17 +400,17 @@ TEST_CASE("who is killed half-way leaves nothing that is trusted") {
   for (const auto& entry : fs::directory_iterator(folder.path())) {
     if (!entry.is_regular_file()) continue;
     CHECK(entry.path().filename().string().starts_with("cache.tmp-"));
-    CHECK(error_of([&] { TokenCorpus::from_file(entry.path()); }) ==
+    CHECK(error_of([&] { llm::TokenCorpus::from_file(entry.path()); }) ==
           entry.path().string() + ": not a file of tokens");
     fs::remove(entry.path());
   }
-  CHECK(open_token_corpus({folder / "text"}, encoder, cache).size() == 13);
+  CHECK(llm::open_token_corpus({folder / "text"}, encoder, cache).size() == 13);
 
   // An old cache stays until the new one is whole, and is still out of date.
   write(folder / "text/b", "second, longer");
   killed_half_way({folder / "text"}, encoder, cache);
-  CHECK(TokenCorpus::from_file(cache).size() == 13);
-  CHECK(open_token_corpus({folder / "text"}, encoder, cache).size() == 21);
+  CHECK(llm::TokenCorpus::from_file(cache).size() == 13);
+  CHECK(llm::open_token_corpus({folder / "text"}, encoder, cache).size() == 21);
   CHECK(files_in(folder.path()) == 2);  // what was begun is gone
 }
 
@@ -421,7 +421,7 @@ TEST_CASE("errors name the file, and leave none behind") {
   const fs::path cache = folder / "cache";
   auto error = [&](const CountingEncoder& encoder, const std::vector<fs::path>& paths,
                    const fs::path& where) {
-    const std::string message = error_of([&] { open_token_corpus(paths, encoder, where); });
+    const std::string message = error_of([&] { llm::open_token_corpus(paths, encoder, where); });
     CHECK(files_in(folder.path()) == 1);
     return message;
   };
@@ -443,8 +443,8 @@ TEST_CASE("errors name the file, and leave none behind") {
   CHECK(error(encoder, {folder / "text"}, folder / "text/cache") ==
         (folder / "text/cache").string() + ": the cache would lie in " + (folder / "text").string() +
             ", whose files are the text; name another place, or a hidden file");
-  CHECK(open_token_corpus({folder / "text"}, encoder, folder / "text/.cache").size() == 13);
-  CHECK(open_token_corpus({folder / "text"}, encoder, folder / "text/.cache").size() == 13);
+  CHECK(llm::open_token_corpus({folder / "text"}, encoder, folder / "text/.cache").size() == 13);
+  CHECK(llm::open_token_corpus({folder / "text"}, encoder, folder / "text/.cache").size() == 13);
   write(folder / "text/b", "\xff");
   CHECK(error(encoder, {folder / "text"}, cache) == b + ": not UTF-8 text: byte 0xff at offset 0");
   write(folder / "text/a", "");

@@ -20,6 +20,8 @@ namespace shardwise::testing::tokenizer_corpus {
 namespace {
 
 using namespace shardwise;
+
+using namespace shardwise::llm;
 namespace fs = std::filesystem;
 
 std::string letters(const std::string& end) {

@@ -27,11 +27,11 @@ TEST_CASE("the tokenizers of each family make the tokens that Hugging Face's lib
     const bool fallback = file["model"]["byte_fallback"];
     for (int byte = 0; byte < 256; ++byte) {
       std::string token;
-      detail::byte_alphabet.append(token, static_cast<char>(byte));
-      file["model"]["vocab"][fallback ? BytePairEncoding::byte_token(byte) : token] =
+      llm::detail::byte_alphabet.append(token, static_cast<char>(byte));
+      file["model"]["vocab"][fallback ? llm::BytePairEncoding::byte_token(byte) : token] =
           fallback ? 3 + byte : byte;
     }
-    const Tokenizer tokenizer = Tokenizer::from_json(file.dump(), family);
+    const llm::Tokenizer tokenizer = llm::Tokenizer::from_json(file.dump(), family);
     CHECK(given["texts"].size() == 19);
     for (const Json& text : given["texts"]) {
       CAPTURE(text);

@@ -21,6 +21,8 @@ namespace shardwise::testing::tokenizer_limits {
 namespace {
 
 using namespace shardwise;
+
+using namespace shardwise::llm;
 using nlohmann::json;
 
 /// The token "a", and one for all other characters.

@@ -39,11 +39,11 @@ json file_with(json vocabulary, json merges = json::array()) {
   file["model"] = {{"type", "BPE"}, {"vocab", std::move(vocabulary)}, {"merges", std::move(merges)}};
   return file;
 }
-Tokenizer tokenizer(const json& file) { return Tokenizer::from_json(file.dump()); }
+llm::Tokenizer tokenizer(const json& file) { return llm::Tokenizer::from_json(file.dump()); }
 
 std::string visible(std::string_view bytes) {
   std::string text;
-  for (const char byte : bytes) detail::byte_alphabet.append(text, byte);
+  for (const char byte : bytes) llm::detail::byte_alphabet.append(text, byte);
   return text;
 }
 
@@ -66,8 +66,8 @@ json split_by(json pattern, const char* behavior, bool invert = false) {
 
 /// The words that a pre-tokenizer makes of a text.
 Texts words_of(const json& pre_tokenizer, std::string_view text) {
-  detail::Words words{std::string(text), {{0, text.size(), true}}};
-  detail::read_pre_tokenizer(detail::JsonPart(pre_tokenizer))(words);
+  llm::detail::Words words{std::string(text), {{0, text.size(), true}}};
+  llm::detail::read_pre_tokenizer(detail::JsonPart(pre_tokenizer))(words);
   Texts result;
   for (const auto& word : words.words) result.emplace_back(words[word]);
   return result;
@@ -76,12 +76,12 @@ Texts words_of(const json& pre_tokenizer, std::string_view text) {
 /// … and of the alphabet of bytes they go back to text.
 Texts byte_words_of(const json& pre_tokenizer, std::string_view text) {
   Texts words = words_of(pre_tokenizer, text);
-  for (std::string& word : words) word = detail::bytes_of(word);
+  for (std::string& word : words) word = llm::detail::bytes_of(word);
   return words;
 }
 
 TEST_CASE("bytes are tokens") {
-  const Tokenizer bytes = Tokenizer::bytes();
+  const llm::Tokenizer bytes = llm::Tokenizer::bytes();
   std::string all;
   for (int byte = 0; byte < 256; ++byte) all += static_cast<char>(byte);
   const Ids ids = bytes.encode(all);
@@ -103,22 +103,22 @@ TEST_CASE("the alphabet of bytes is GPT-2's") {
   CHECK(visible("\xa0\xa1\xac\xad\xae\xff") == "\u0142\u00a1\u00ac\u0143\u00ae\u00ff");
   for (int byte = 0; byte < 256; ++byte) {
     const std::string character = visible(std::string(1, static_cast<char>(byte)));
-    CHECK(detail::byte_alphabet.byte(detail::character_at(character, 0).value) == byte);
+    CHECK(llm::detail::byte_alphabet.byte(llm::detail::character_at(character, 0).value) == byte);
   }
-  CHECK(detail::byte_alphabet.byte(' ') == -1);
-  CHECK(detail::byte_alphabet.byte(0x144) == -1);
-  CHECK(detail::byte_alphabet.byte(0x10ffff) == -1);
+  CHECK(llm::detail::byte_alphabet.byte(' ') == -1);
+  CHECK(llm::detail::byte_alphabet.byte(0x144) == -1);
+  CHECK(llm::detail::byte_alphabet.byte(0x10ffff) == -1);
 }
 
 TEST_CASE("UTF-8 is checked") {
   const auto offset = [](std::string_view text) {
     std::size_t i = 0;
-    while (i < text.size() && detail::character_at(text, i).length > 0)
-      i += detail::character_at(text, i).length;
+    while (i < text.size() && llm::detail::character_at(text, i).length > 0)
+      i += llm::detail::character_at(text, i).length;
     return i;
   };
-  CHECK(detail::character_at("\U0010ffff", 0).value == 0x10ffff);
-  CHECK(detail::character_at("\u00e9", 0).value == 0xe9);
+  CHECK(llm::detail::character_at("\U0010ffff", 0).value == 0x10ffff);
+  CHECK(llm::detail::character_at("\u00e9", 0).value == 0xe9);
   CHECK(offset("a\u00e9\u4e16\U0001f44d") == 10);
   for (const char* bad :
        {"\x80", "\xc0\x80", "\xc1\xbf", "\xe0\x9f\xbf", "\xed\xa0\x80", "\xf0\x8f\xbf\xbf",
@@ -130,10 +130,10 @@ TEST_CASE("UTF-8 is checked") {
 }
 
 TEST_CASE("merges go by rank, then from left to right") {
-  const Vocabulary vocabulary{{"a", 0}, {"b", 1}, {"c", 2}, {"bc", 3}, {"ab", 4}, {"aa", 5}, {"abc", 6}};
+  const llm::Vocabulary vocabulary{{"a", 0}, {"b", 1}, {"c", 2}, {"bc", 3}, {"ab", 4}, {"aa", 5}, {"abc", 6}};
   auto encode = [&](std::vector<std::pair<std::string, std::string>> merges, std::string_view word) {
     Ids ids;
-    BytePairEncoding(vocabulary, merges).encode(word, ids);
+    llm::BytePairEncoding(vocabulary, merges).encode(word, ids);
     return ids;
   };
   CHECK(encode({}, "abc") == Ids{0, 1, 2});
@@ -152,7 +152,7 @@ TEST_CASE("merging agrees with the definition") {
   auto below = [&](std::size_t n) { return static_cast<std::size_t>(random()) % n; };
   for (int round = 0; round < 300; ++round) {
     Texts tokens{"a", "b", "c"};
-    Vocabulary vocabulary{{"a", 0}, {"b", 1}, {"c", 2}};
+    llm::Vocabulary vocabulary{{"a", 0}, {"b", 1}, {"c", 2}};
     std::vector<std::pair<std::string, std::string>> merges;
     for (int i = 0; i < 12; ++i) {
       const std::string left = tokens[below(tokens.size())], right = tokens[below(tokens.size())];
@@ -180,7 +180,7 @@ TEST_CASE("merging agrees with the definition") {
       }
     }
     Ids ids;
-    BytePairEncoding(vocabulary, merges).encode(word, ids);
+    llm::BytePairEncoding(vocabulary, merges).encode(word, ids);
     Texts got;
     for (const std::int32_t id : ids) got.push_back(tokens[static_cast<std::size_t>(id)]);
     CHECK(got == expected);
@@ -199,27 +199,27 @@ TEST_CASE("documents with special tokens, which a chat template writes itself") 
   file["post_processor"] = R"({"type": "TemplateProcessing",
       "single": [{"SpecialToken": {"id": "<s>", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}],
       "special_tokens": {"<s>": {"id": "<s>", "ids": [256], "tokens": ["<s>"]}}})"_j;
-  const Tokenizer with_special = tokenizer(file);
+  const llm::Tokenizer with_special = tokenizer(file);
   auto document = [&](const json& line) {
-    const ChatTemplate chat(
+    const llm::ChatTemplate chat(
         "{{ bos_token }}{% for m in messages %}{{ m.role + ':' + m.content + '<|eot|>' }}{% endfor %}"
         "{% if add_generation_prompt %}assistant:{% endif %}",
         "<s>");
-    return detail::document_of_line(
+    return llm::detail::document_of_line(
         line.dump(), with_special,
         {.chat = chat, .begin = 256, .match_special_tokens = line.contains("match")});
   };
-  const TrainingDocument text = document({{"text", "ab"}});
+  const llm::TrainingDocument text = document({{"text", "ab"}});
   CHECK(text.tokens == Ids{256, 'a', 'b', 257});
   CHECK(text.answers == std::vector<Range>{{0, 4}});
-  const TrainingDocument pair = document({{"prompt", "a"}, {"completion", "b<|eot|>"}, {"match", 1}});
+  const llm::TrainingDocument pair = document({{"prompt", "a"}, {"completion", "b<|eot|>"}, {"match", 1}});
   CHECK(pair.tokens == Ids{256, 'a', 'b', 258, 257});
   CHECK(pair.answers == std::vector<Range>{{2, 3}});
-  const TrainingDocument dialogue = document({{"messages",
-                                               {{{"role", "user"}, {"content", "a"}},
-                                                {{"role", "assistant"}, {"content", "b"}},
-                                                {{"role", "user"}, {"content", "c"}},
-                                                {{"role", "assistant"}, {"content", "de"}}}}});
+  const llm::TrainingDocument dialogue = document({{"messages",
+                                                    {{{"role", "user"}, {"content", "a"}},
+                                                     {{"role", "assistant"}, {"content", "b"}},
+                                                     {{"role", "user"}, {"content", "c"}},
+                                                     {{"role", "assistant"}, {"content", "de"}}}}});
   CHECK(with_special.decode(dialogue.tokens, {.skip_special_tokens = false}) ==
         "<s>user:a<|eot|>assistant:b<|eot|>user:c<|eot|>assistant:de<|eot|>");
   CHECK(dialogue.tokens[0] == 256);
@@ -228,10 +228,10 @@ TEST_CASE("documents with special tokens, which a chat template writes itself") 
     CHECK(dialogue.tokens[static_cast<std::size_t>(answer.end() - 1)] == 258);
   CHECK(!dialogue.has_special_text);
   // What users write is text.
-  const TrainingDocument written = document({{"prompt", "<s>"}, {"completion", "b"}});
+  const llm::TrainingDocument written = document({{"prompt", "<s>"}, {"completion", "b"}});
   CHECK(written.tokens == Ids{256, '<', 's', '>', 'b', 257});
   CHECK(written.has_special_text);
-  const TrainingDocument said = document(
+  const llm::TrainingDocument said = document(
       {{"messages",
         {{{"role", "user"}, {"content", "<|eot|></s>"}}, {{"role", "assistant"}, {"content", "x<s>"}}}}});
   CHECK(std::ranges::count(said.tokens, 258) == 2);
@@ -242,9 +242,9 @@ TEST_CASE("documents with special tokens, which a chat template writes itself") 
   CHECK(said.answers == std::vector<Range>{{Index(std::ssize(said.tokens)) - 5, 5}});
   CHECK(said.has_special_text);
   // So it is in names of arguments and in tools.
-  const ChatTemplate calls(
+  const llm::ChatTemplate calls(
       "{% for m in messages %}{{ m.content }}{{ m.tool_calls | tojson }}{{ tools | tojson }}{% endfor %}");
-  const TrainingDocument called = detail::document_of_line(
+  const llm::TrainingDocument called = llm::detail::document_of_line(
       R"({"messages": [{"role": "assistant", "content": "a", "tool_calls": [{"</s>": "<s>"}]}], "tools": ["<|eot|>"]})",
       with_special, {.chat = calls});
   CHECK(std::ranges::all_of(called.tokens, [](std::int32_t token) { return token < 256; }));
@@ -267,13 +267,13 @@ TEST_CASE("what a model's folder says of begin and end") {
     file["added_tokens"].push_back(
         {{"id", id++}, {"content", token}, {"special", true}, {"normalized", false}});
   const auto learned = [&] {
-    return detail::document_of_line(R"({"prompt": "a", "completion": "b"})", Tokenizer::from_folder(folder),
-                                    {})
+    return llm::detail::document_of_line(R"({"prompt": "a", "completion": "b"})",
+                                         llm::Tokenizer::from_folder(folder), {})
         .tokens;
   };
   write("config.json", {{"bos_token_id", 256}, {"eos_token_id", nullptr}});
-  CHECK(Tokenizer::from_folder(folder).encode("a") == Ids{'a'});
-  CHECK(!Tokenizer::from_folder(folder).end_token());
+  CHECK(llm::Tokenizer::from_folder(folder).encode("a") == Ids{'a'});
+  CHECK(!llm::Tokenizer::from_folder(folder).end_token());
   write("config.json", {{"bos_token_id", 256}, {"eos_token_id", 10}});
   CHECK(learned() == Ids{'a', 'b', 10});  // bytes, with the end that config.json names
   write("tokenizer.json", file);
@@ -281,15 +281,15 @@ TEST_CASE("what a model's folder says of begin and end") {
   CHECK(learned() == Ids{'a', 'b', 257});  // a guess; bos_token_id is no begin
   write("special_tokens_map.json", {{"eos_token", "<|im_end|>"}});
   CHECK(learned() == Ids{'a', 'b', 258});
-  const auto guessed = Tokenizer::from_folder(folder).fingerprint();
+  const auto guessed = llm::Tokenizer::from_folder(folder).fingerprint();
   write("config.json", {{"bos_token_id", 256}, {"eos_token_id", {257, 258}}});
   CHECK(learned() == Ids{'a', 'b', 257});
-  CHECK(Tokenizer::from_folder(folder).fingerprint() != guessed);
+  CHECK(llm::Tokenizer::from_folder(folder).fingerprint() != guessed);
   write("tokenizer_config.json", {{"add_bos_token", true}, {"bos_token", {{"content", "<s>"}}}});
   CHECK(learned() == Ids{256, 'a', 'b', 257});
-  CHECK(Tokenizer::from_folder(folder).begin_token() == 256);
+  CHECK(llm::Tokenizer::from_folder(folder).begin_token() == 256);
   write("tokenizer_config.json", {{"add_bos_token", true}});
-  CHECK_THROWS_WITH_AS(Tokenizer::from_folder(folder),
+  CHECK_THROWS_WITH_AS(llm::Tokenizer::from_folder(folder),
                        doctest::Contains("add_bos_token: there is no token that is the bos_token"),
                        std::runtime_error);
   std::filesystem::remove_all(folder);
@@ -396,7 +396,7 @@ TEST_CASE("other pre-tokenizers") {
 /// As Llama 1 and 2: sentencepiece's model. Bytes are 3 to 258.
 json llama2() {
   json vocabulary = {{"<unk>", 0}, {"<s>", 1}, {"</s>", 2}};
-  for (int byte = 0; byte < 256; ++byte) vocabulary[BytePairEncoding::byte_token(byte)] = 3 + byte;
+  for (int byte = 0; byte < 256; ++byte) vocabulary[llm::BytePairEncoding::byte_token(byte)] = 3 + byte;
   int id = 259;
   for (const char* token : {"\u2581", "a", "b", "\u2581a", "ab", "\u2581ab"}) vocabulary[token] = id++;
   json file = file_with(vocabulary, {"a b", "\u2581 ab", "\u2581 a"});
@@ -418,7 +418,7 @@ json llama2() {
 }
 
 TEST_CASE("a tokenizer as Llama 2's") {
-  const Tokenizer t = tokenizer(llama2());
+  const llm::Tokenizer t = tokenizer(llama2());
   CHECK(t.vocabulary() == 265);
   CHECK(t.begin_token() == 1);
   CHECK(t.end_token() == 2);
@@ -462,7 +462,7 @@ json llama3() {
 }
 
 TEST_CASE("a tokenizer as Llama 3's") {
-  const Tokenizer t = tokenizer(llama3());
+  const llm::Tokenizer t = tokenizer(llama3());
   CHECK(t.vocabulary() == 304);
   CHECK(t.begin_token() == 300);
   CHECK(t.end_token() == 301);
@@ -487,7 +487,7 @@ TEST_CASE("a tokenizer as Llama 3's") {
 }
 
 TEST_CASE("any UTF-8 text goes through bytes and back") {
-  const Tokenizer t = tokenizer(llama3());
+  const llm::Tokenizer t = tokenizer(llama3());
   std::mt19937 random(3);
   for (int round = 0; round < 200; ++round) {
     std::string text;
@@ -557,7 +557,7 @@ TEST_CASE("characters that are no tokens") {
 TEST_CASE("decoders") {
   auto decode = [](const char* decoder, Texts tokens) {
     const json part = json::parse(decoder);
-    detail::read_decoder(detail::JsonPart(part))(tokens, 1000);
+    llm::detail::read_decoder(detail::JsonPart(part))(tokens, 1000);
     return tokens;
   };
   CHECK(decode(R"({"type": "Strip", "content": "_", "start": 1, "stop": 2})", {"__a___", "_", "b"}) ==
@@ -583,7 +583,7 @@ TEST_CASE("normal form C") {
   file["pre_tokenizer"] = byte_level(false, false);
   file["decoder"] = {{"type", "ByteLevel"}};
   file["normalizer"] = {{"type", "NFC"}};
-  const Tokenizer t = tokenizer(file);
+  const llm::Tokenizer t = tokenizer(file);
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"plain, \u00e9", "plain, \u00e9"},
       {"e\u0301 a\u0323\u0302 a\u0302\u0323", "\u00e9 \u1ead \u1ead"},
@@ -603,7 +603,7 @@ TEST_CASE("normal form C") {
 }
 
 TEST_CASE("patterns that Oniguruma and PCRE2 read differently are refused") {
-  auto compile = [](const char* pattern) { detail::TextPattern::expression(pattern); };
+  auto compile = [](const char* pattern) { llm::detail::TextPattern::expression(pattern); };
   for (const char* good :
        {R"([^\s\p{L}]+\d{2,3}x)", R"(\.\[[\]\-a]+)", R"((?>a|b)(?<!c)(?<=d)(?=e)\P{Lu})", "a++", "a{2}"}) {
     CHECK_NOTHROW(compile(good));
@@ -634,7 +634,7 @@ TEST_CASE("what the file asks for and is not there is an error") {
   auto refused = [](const char* pointer, const char* value, const char* message) {
     json file = llama2();
     file[json::json_pointer(pointer)] = json::parse(value);
-    CHECK_THROWS_WITH_AS(Tokenizer::from_json(file.dump(), "t.json"), doctest::Contains(message),
+    CHECK_THROWS_WITH_AS(llm::Tokenizer::from_json(file.dump(), "t.json"), doctest::Contains(message),
                          std::runtime_error);
   };
   refused("/normalizer/normalizers/1", R"({"type": "Lowercase"})",
@@ -682,10 +682,11 @@ TEST_CASE("what the file asks for and is not there is an error") {
   refused("/decoder", (steps + "]}]}").c_str(), "decoder.decoders: 65 steps, expected 64 at most");
   refused("/post_processor/special_tokens/<s>/ids/0", "300", "post_processor: there is no token 300");
   refused("/model", "null", "model: it is missing, expected an object");
-  CHECK_THROWS_WITH_AS(Tokenizer::from_json("{", "t.json"), doctest::Contains("t.json: "),
+  CHECK_THROWS_WITH_AS(llm::Tokenizer::from_json("{", "t.json"), doctest::Contains("t.json: "),
                        std::runtime_error);
-  CHECK_THROWS_WITH_AS(Tokenizer::from_json(R"({"model": {"vocab": {"a": 0, "b": 1, "a": 2}}})", "t.json"),
-                       "t.json: the key \"a\" is there twice in one object", std::runtime_error);
+  CHECK_THROWS_WITH_AS(
+      llm::Tokenizer::from_json(R"({"model": {"vocab": {"a": 0, "b": 1, "a": 2}}})", "t.json"),
+      "t.json: the key \"a\" is there twice in one object", std::runtime_error);
 }
 
 TEST_CASE("what a tokenizer's training left in the file changes nothing") {
@@ -699,14 +700,14 @@ TEST_CASE("what a tokenizer's training left in the file changes nothing") {
 TEST_CASE("a tokenizer is read from a file") {
   const auto path = std::filesystem::temp_directory_path() /
                     ("shardwise_tokenizer_" + std::to_string(std::random_device{}()) + ".json");
-  CHECK_THROWS_WITH_AS(Tokenizer::from_file(path),
+  CHECK_THROWS_WITH_AS(llm::Tokenizer::from_file(path),
                        (path.string() + ": cannot be opened: No such file or directory").c_str(),
                        std::runtime_error);
   const auto folder = path.parent_path();
-  CHECK_THROWS_WITH_AS(Tokenizer::from_file(folder), (folder.string() + ": not a regular file").c_str(),
+  CHECK_THROWS_WITH_AS(llm::Tokenizer::from_file(folder), (folder.string() + ": not a regular file").c_str(),
                        std::runtime_error);
   std::ofstream(path) << llama2().dump();
-  CHECK(Tokenizer::from_file(path).encode("ab a") == Ids{1, 264, 262});
+  CHECK(llm::Tokenizer::from_file(path).encode("ab a") == Ids{1, 264, 262});
   std::filesystem::remove(path);
 }
 
@@ -717,7 +718,7 @@ json replace_step(const char* pattern, const char* content) {
 }
 
 TEST_CASE("ids may be far apart, and take no memory for those between") {
-  const Tokenizer sparse = tokenizer(file_with({{"a", 0}, {"b", 2147483646}}));
+  const llm::Tokenizer sparse = tokenizer(file_with({{"a", 0}, {"b", 2147483646}}));
   CHECK(sparse.vocabulary() == 2147483647);
   CHECK(sparse.encode("ab") == Ids{0, 2147483646});
   CHECK(sparse.decode(Ids{2147483646, 0}) == "ba");
@@ -769,7 +770,7 @@ TEST_CASE("a regular expression that goes back over and over ends, and those of 
       {R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)",
        R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)"}) {
     file["pre_tokenizer"] = split_by({{"Regex", pattern}}, "Isolated");
-    const Tokenizer real = tokenizer(file);
+    const llm::Tokenizer real = tokenizer(file);
     for (const char c : {'a', ' ', '\n', '=', '1'}) {
       const std::string run(200'000, c);
       for (const std::string& text : {run, run + "a", "a " + run, run + " =\n"}) {
@@ -785,13 +786,13 @@ TEST_CASE("a small file that puts any number of tokens around a text") {
                             {"single", many(40, {{"SpecialToken", {{"id", "x"}, {"type_id", 0}}}})},
                             {"special_tokens", {{"x", {{"id", "x"}, {"ids", many(40, 0)}}}}}};
   file["post_processor"]["single"].push_back({{"Sequence", {{"id", "A"}, {"type_id", 0}}}});
-  CHECK_THROWS_WITH_AS(Tokenizer::from_json(file.dump(), "t.json"),
+  CHECK_THROWS_WITH_AS(llm::Tokenizer::from_json(file.dump(), "t.json"),
                        "t.json: post_processor: expected at most 1024 tokens around a text",
                        std::runtime_error);
 }
 
 TEST_CASE("a file that nests a million deep") {
-  CHECK_THROWS_WITH_AS(Tokenizer::from_json(std::string(1'000'000, '['), "t.json"),
+  CHECK_THROWS_WITH_AS(llm::Tokenizer::from_json(std::string(1'000'000, '['), "t.json"),
                        "t.json: lists and objects nest deeper than 100", std::runtime_error);
 }
 
@@ -802,7 +803,7 @@ TEST_CASE("added tokens of which one begins as another does, and very many of th
     file["added_tokens"].push_back(
         {{"id", id++}, {"content", text}, {"normalized", false}, {"special", true}});
   }
-  const Tokenizer few = tokenizer(file);
+  const llm::Tokenizer few = tokenizer(file);
   CHECK(few.encode("<abce") == Ids{12, 3, 4});
   CHECK(few.encode("<abcde<a<b<c") == Ids{10, 4, 11, 13, 0, 3});
   CHECK(few.encode("<abcdef<abcd") == Ids{15, 10});
@@ -816,7 +817,7 @@ TEST_CASE("added tokens of which one begins as another does, and very many of th
     file["added_tokens"].push_back(
         {{"id", id}, {"content", "<" + std::to_string(id) + ">"}, {"normalized", false}, {"special", true}});
   }
-  const Tokenizer all = tokenizer(file);
+  const llm::Tokenizer all = tokenizer(file);
   CHECK(all.encode("<29999><20>") == Ids{29999, 20});
   CHECK(all.encode(std::string(200'000, '<')) == Ids(200'000, 0));
 }

@@ -22,11 +22,11 @@ namespace {
 
 namespace sw = shardwise;
 using MeshType = sw::Mesh<sw::dp, sw::tp>;
-using TensorParallel = sw::LlamaTensorParallel<>;
+using TensorParallel = sw::llm::LlamaTensorParallel<>;
 using Sharded = sw::PlanWith<TensorParallel, sw::FullyShard<sw::dp>>;
 
 /// Nothing is divided evenly by 2, 3 and 4 at once.
-sw::LlamaConfig config_of(const std::string& model) {
+sw::llm::LlamaConfig config_of(const std::string& model) {
   if (model == "large") {
     return {.vocabulary = 16001, .features = 1024, .layers = 4, .heads = 16, .kv_heads = 16, .hidden = 2816};
   }
@@ -43,7 +43,7 @@ sw::LlamaConfig config_of(const std::string& model) {
 
 template <class PlanType, class T>
 void write(const MeshType& mesh, const std::string& name, const std::string& folder) {
-  sw::Llama<MeshType, PlanType, T> model(mesh, config_of(name));
+  sw::llm::Llama<MeshType, PlanType, T> model(mesh, config_of(name));
   sw::initialize(model, 5);
   sw::AdamW adamw;
   std::int64_t step = 12;
@@ -51,16 +51,17 @@ void write(const MeshType& mesh, const std::string& name, const std::string& fol
   run.add("model", model);
   if (name != "large") run.add("optimizer", adamw, model);
   run.add("step", step);
-  const sw::LlamaTokens tokens{.begin = 1, .ends = {2, 3}};
+  const sw::llm::LlamaTokens tokens{.begin = 1, .ends = {2, 3}};
   const char* type = std::is_same_v<T, float> ? "float32" : "bfloat16";
-  sw::save_checkpoint(folder, run,
-                      {{"llama_config", sw::Json::parse(sw::llama_config_text(model.config(), type, tokens))},
-                       {"tokenizer", folder + "-tokenizer.json"}});
+  sw::save_checkpoint(
+      folder, run,
+      {{"llama_config", sw::Json::parse(sw::llm::llama_config_text(model.config(), type, tokens))},
+       {"tokenizer", folder + "-tokenizer.json"}});
 }
 
 template <class Load>
 void write_logits(const MeshType& mesh, const std::string& name, const std::string& file, Load load) {
-  sw::Llama<MeshType, TensorParallel> model(mesh, config_of(name));
+  sw::llm::Llama<MeshType, TensorParallel> model(mesh, config_of(name));
   load(model);
   const std::vector<std::int32_t> ids{1, 36, 5, 7, 0, 11};
   const auto input = sw::distribute<sw::Replicate, sw::Replicate>(mesh, sw::Shape<2>{2, 3}, std::span(ids));
@@ -81,7 +82,7 @@ int run(const std::vector<std::string>& words) {
   }
   write_logits(mesh, model, words.at(4), [&](auto& loaded) {
     if (what == "folder") {
-      sw::load_llama(loaded, words.at(3));
+      sw::llm::load_llama(loaded, words.at(3));
     } else {
       sw::CheckpointContents contents(mesh);
       contents.add("model", loaded);

@@ -29,13 +29,13 @@ gguf::Writer model_of(const std::string& architecture) {
   file.tensor("token_embd.weight", {7, 32}, gguf::f32, std::string(7 * 32 * 4, '\0'));
   return file;
 }
-sw::LlamaConfig config_in(const ScratchFolder& folder, const gguf::Writer& file) {
+sw::llm::LlamaConfig config_in(const ScratchFolder& folder, const gguf::Writer& file) {
   return config_of(folder.file("model.gguf", file.bytes()));
 }
 
 TEST_CASE("sizes of a GGUF file are those of a config.json") {
   const ScratchFolder folder;
-  const sw::LlamaConfig least = config_in(folder, model_of("llama"));
+  const sw::llm::LlamaConfig least = config_in(folder, model_of("llama"));
   CHECK(least.vocabulary == 7);
   CHECK(least.features == 32);
   CHECK(least.layers == 2);
@@ -53,7 +53,7 @@ TEST_CASE("sizes of a GGUF file are those of a config.json") {
   more.number("qwen3.attention.value_length", 24).number("qwen3.context_length", 99);
   more.real("qwen3.rope.freq_base", 5e5F)
       .tensor("output.weight", {7, 32}, gguf::f32, std::string(7 * 32 * 4, '\0'));
-  const sw::LlamaConfig qwen = config_in(folder, more);
+  const sw::llm::LlamaConfig qwen = config_in(folder, more);
   CHECK(qwen.kv_heads == 1);
   CHECK(qwen.head_size() == 24);
   CHECK(qwen.context == 99);
@@ -88,12 +88,12 @@ TEST_CASE("values that change the computation, and are not supported, are refuse
 
 TEST_CASE("the factors of wavelengths are those of Llama 3") {
   const ScratchFolder folder;
-  const sw::RopeScaling scaling{.factor = 32};
+  const sw::llm::RopeScaling scaling{.factor = 32};
   const auto file_of = [&](float spoilt) {
     std::string factors;
     for (sw::Index i = 0; i < 32; ++i) {
-      const double kept =
-          sw::kernel::rope_frequency(i, 64, 5e5, {}) / sw::kernel::rope_frequency(i, 64, 5e5, scaling);
+      const double kept = sw::llm::kernel::rope_frequency(i, 64, 5e5, {}) /
+                          sw::llm::kernel::rope_frequency(i, 64, 5e5, scaling);
       factors += gguf::bytes_of(static_cast<float>(kept) + (i == 17 ? spoilt : 0));
     }
     gguf::Writer file = model_of("llama");
@@ -101,7 +101,7 @@ TEST_CASE("the factors of wavelengths are those of Llama 3") {
     file.tensor("rope_freqs.weight", {32}, gguf::f32, factors);
     return file;
   };
-  const sw::LlamaConfig config = config_in(folder, file_of(0));
+  const sw::llm::LlamaConfig config = config_in(folder, file_of(0));
   REQUIRE(config.scaling.has_value());
   CHECK(config.scaling == scaling);
   gguf::Writer longer = model_of("llama");
@@ -114,7 +114,7 @@ TEST_CASE("the factors of wavelengths are those of Llama 3") {
 
 std::string character(int byte) {
   std::string text;
-  sw::detail::byte_alphabet.append(text, static_cast<char>(byte));
+  sw::llm::detail::byte_alphabet.append(text, static_cast<char>(byte));
   return text;
 }
 

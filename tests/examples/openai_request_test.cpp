@@ -14,8 +14,8 @@ namespace {
 
 using namespace tools;
 
-const sw::Tokenizer bytes = sw::Tokenizer::bytes();
-const sw::ChatTemplate chat_template(
+const sw::llm::Tokenizer bytes = sw::llm::Tokenizer::bytes();
+const sw::llm::ChatTemplate chat_template(
     "{% for m in messages %}{% if m.role == 'poet' %}{{ raise_exception('no poets') }}{% endif %}"
     "<{{ m.role }}>{{ m.content }}{% endfor %}<assistant>");
 const ServedModel model{.name = "small",

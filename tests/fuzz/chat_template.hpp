@@ -28,7 +28,7 @@ inline Target chat_template() {
                 R"([{"role": "user", "content": " Hi "}, {"role": "assistant", "content": "Ho"}])",
                 "messages");
             taken("chat", [&] {
-              const shardwise::ChatTemplate chat(input, "<s>", "</s>", "chat");
+              const shardwise::llm::ChatTemplate chat(input, "<s>", "</s>", "chat");
               for (const bool prompt : {false, true}) chat.render(messages, prompt);
             });
           }};

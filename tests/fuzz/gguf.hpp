@@ -59,7 +59,7 @@ inline Target gguf() {
     place->memory.write(bytes);
     const std::filesystem::path path = place->folder.path() / "model.gguf";
     taken(path.string(), [&] {
-      const shardwise::Weights file(path, &shardwise::gguf_format);
+      const shardwise::Weights file(path, &shardwise::llm::gguf_format);
       for (const shardwise::StoredTensor& tensor : file.files()[0].tensors()) {
         require(tensor.offset >= 24 &&
                     tensor.offset + tensor.bytes <= static_cast<shardwise::Index>(bytes.size()),
@@ -67,8 +67,8 @@ inline Target gguf() {
         read_gguf_whole<float>(file, tensor);
         read_gguf_whole<Eigen::bfloat16>(file, tensor);
         read_gguf_whole<std::int32_t>(file, tensor);
-        read_gguf_whole<shardwise::Block8>(file, tensor);
-        read_gguf_whole<shardwise::Block4>(file, tensor);
+        read_gguf_whole<shardwise::llm::Block8>(file, tensor);
+        read_gguf_whole<shardwise::llm::Block4>(file, tensor);
       }
     });
     taken(path.string(), [&] { static_cast<void>(tools::config_of(path)); });

@@ -23,13 +23,13 @@ inline Target llama_config() {
   place->folder.file("config.json", place->memory);
   place->folder.file("generation_config.json", place->memory);
   const auto changed = [](auto change) {
-    shardwise::LlamaConfig config;
+    shardwise::llm::LlamaConfig config;
     change(config);
-    return shardwise::llama_config_text(config, "float32", {.begin = 1, .ends = {2, 3}});
+    return shardwise::llm::llama_config_text(config, "float32", {.begin = 1, .ends = {2, 3}});
   };
   const auto of_family = [&](const char* type) {
     return changed([&](auto& c) {
-      for (const shardwise::HuggingFaceFamily& family : shardwise::hugging_face_families) {
+      for (const shardwise::llm::HuggingFaceFamily& family : shardwise::llm::hugging_face_families) {
         if (type == std::string_view(family.type)) c = family.defaults;
       }
       c.kv_heads = 4;
@@ -40,20 +40,22 @@ inline Target llama_config() {
       "llama_config",
       {changed([](auto&) {}), of_family("mistral"), of_family("qwen2"), of_family("qwen3"),
        of_family("gemma2"), of_family("gemma3_text"),
-       changed([](auto& c) { c.scaling = {.rope_type = shardwise::RopeType::llama3, .factor = 8}; }),
-       changed([](auto& c) { c.scaling = {.rope_type = shardwise::RopeType::linear, .factor = 2}; }),
+       changed([](auto& c) { c.scaling = {.rope_type = shardwise::llm::RopeType::llama3, .factor = 8}; }),
+       changed([](auto& c) { c.scaling = {.rope_type = shardwise::llm::RopeType::linear, .factor = 2}; }),
        R"({"vocab_size":8,"hidden_size":4,"num_hidden_layers":1,"num_attention_heads":2,"intermediate_size":4,)"
        R"("rope_parameters":{"rope_theta":10000.0,"rope_type":"default"},"eos_token_id":[1,2],"head_dim":null})"},
       [place](std::string_view input) {
         const std::string path = (place->folder.path() / "config.json").string();
         place->memory.write(input);
-        taken(place->folder.path().string(), [&] { shardwise::read_llama_tokens(place->folder.path()); });
+        taken(place->folder.path().string(),
+              [&] { shardwise::llm::read_llama_tokens(place->folder.path()); });
         taken(path, [&] {
           const std::string text =
-              shardwise::llama_config_text(shardwise::read_llama_config(path), "float32");
+              shardwise::llm::llama_config_text(shardwise::llm::read_llama_config(path), "float32");
           place->memory.write(text);
-          require(shardwise::llama_config_text(shardwise::read_llama_config(path), "float32") == text,
-                  "a configuration comes back as it was");
+          require(
+              shardwise::llm::llama_config_text(shardwise::llm::read_llama_config(path), "float32") == text,
+              "a configuration comes back as it was");
         });
       }};
 }

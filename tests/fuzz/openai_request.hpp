@@ -19,8 +19,8 @@ inline Target openai_request() {
           "logprobs": true, "top_logprobs": 3, "stream_options": {"include_usage": true}})",
   };
   return {"openai_request", seeds, [](std::string_view input) {
-            static const shardwise::Tokenizer bytes = shardwise::Tokenizer::bytes();
-            static const shardwise::ChatTemplate chat(
+            static const shardwise::llm::Tokenizer bytes = shardwise::llm::Tokenizer::bytes();
+            static const shardwise::llm::ChatTemplate chat(
                 "{% for m in messages %}{{ m.role + m.content }}{% endfor %}");
             static const tools::ServedModel model{.name = "small",
                                                   .tokenizer = &bytes,

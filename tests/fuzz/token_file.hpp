@@ -16,7 +16,7 @@
 namespace fuzz {
 
 inline std::string token_file_bytes(shardwise::Index vocabulary, const std::vector<std::int32_t>& tokens) {
-  shardwise::detail::TokenPacker packer(vocabulary, 1);
+  shardwise::llm::detail::TokenPacker packer(vocabulary, 1);
   const std::string packed(packer.pack(tokens));
   const auto header = packer.header(2);
   return std::string(reinterpret_cast<const char*>(&header), sizeof header) + packed;
@@ -28,7 +28,7 @@ inline Target token_file() {
     memory->write(bytes);
     const std::string path = memory->path().string();
     taken(path, [&] {
-      const auto corpus = shardwise::TokenCorpus::from_file(path);
+      const auto corpus = shardwise::llm::TokenCorpus::from_file(path);
       require(corpus.size() <= static_cast<shardwise::Index>(bytes.size()), "a file does not grow");
       std::vector<std::int32_t> tokens(static_cast<std::size_t>(corpus.size()));
       corpus.copy(0, tokens);
@@ -40,7 +40,7 @@ inline Target token_file() {
   return {"token_file",
           {token_file_bytes(257, {0, 256, 7}), token_file_bytes(70000, {69999, 1}), token_file_bytes(1, {})},
           [read](std::string_view input) {
-            using Header = shardwise::detail::TokenFileHeader;
+            using Header = shardwise::llm::detail::TokenFileHeader;
             read(input);
             if (input.size() < sizeof(Header)) return;
             Header header;

@@ -15,7 +15,7 @@ inline std::string byte_level_seed() {
   nlohmann::json vocabulary = {{"<|endoftext|>", 256}, {"he", 257}, {"ll", 258}, {"hell", 259}};
   for (int byte = 0; byte < 256; ++byte) {
     std::string character;
-    shardwise::detail::byte_alphabet.append(character, static_cast<char>(byte));
+    shardwise::llm::detail::byte_alphabet.append(character, static_cast<char>(byte));
     vocabulary[character] = byte;
   }
   return nlohmann::json{
@@ -64,28 +64,29 @@ inline Target tokenizer() {
   std::vector<std::string> seeds = small_seeds();
   seeds.push_back(byte_level_seed());
   for (const std::string& seed : small_seeds()) seeds.push_back(seed + '\0' + "ab <s> ▁aa  \xc3\xa9\n");
-  return {"tokenizer", seeds, [](std::string_view input) {
-            const std::string_view json = input.substr(0, input.find('\0'));
-            const std::string_view text = input.substr(std::min(input.size(), json.size() + 1));
-            std::vector<shardwise::Tokenizer> made;
-            if (!taken("t.json", [&] { made.push_back(shardwise::Tokenizer::from_json(json, "t.json")); }))
-              return;
-            const shardwise::Tokenizer& tokenizer = made.front();
-            for (const std::string_view part :
-                 {text, std::string_view("hello  <s> 123\r\nab ▁é\U0001f600aaaaaaaaaaaab<|endoftext|>")}) {
-              try {
-                for (const std::int32_t id : tokenizer.encode(part)) {
-                  require(id >= 0 && id < tokenizer.vocabulary(), "all ids are less than the vocabulary");
-                }
-                const auto ids =
-                    tokenizer.encode(part, {.add_special_tokens = false, .match_special_tokens = false});
-                tokenizer.decode(ids, {.skip_special_tokens = false});
-              } catch (const std::runtime_error&) {
-              } catch (const std::invalid_argument&) {
-              } catch (const std::length_error&) {
-              }
+  return {
+      "tokenizer", seeds, [](std::string_view input) {
+        const std::string_view json = input.substr(0, input.find('\0'));
+        const std::string_view text = input.substr(std::min(input.size(), json.size() + 1));
+        std::vector<shardwise::llm::Tokenizer> made;
+        if (!taken("t.json", [&] { made.push_back(shardwise::llm::Tokenizer::from_json(json, "t.json")); }))
+          return;
+        const shardwise::llm::Tokenizer& tokenizer = made.front();
+        for (const std::string_view part :
+             {text, std::string_view("hello  <s> 123\r\nab ▁é\U0001f600aaaaaaaaaaaab<|endoftext|>")}) {
+          try {
+            for (const std::int32_t id : tokenizer.encode(part)) {
+              require(id >= 0 && id < tokenizer.vocabulary(), "all ids are less than the vocabulary");
             }
-          }};
+            const auto ids =
+                tokenizer.encode(part, {.add_special_tokens = false, .match_special_tokens = false});
+            tokenizer.decode(ids, {.skip_special_tokens = false});
+          } catch (const std::runtime_error&) {
+          } catch (const std::invalid_argument&) {
+          } catch (const std::length_error&) {
+          }
+        }
+      }};
 }
 
 }  // namespace fuzz

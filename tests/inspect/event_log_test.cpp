@@ -27,7 +27,7 @@ namespace shardwise {
 namespace {
 
 using JobMesh = Mesh<dp, tp>;
-using Plan = PlanWith<LlamaSequenceParallel<>, Zero<3, dp>>;
+using Plan = PlanWith<llm::LlamaSequenceParallel<>, Zero<3, dp>>;
 
 const StepNames names{{"dp", "tp"}, {"tokens", "layers.0", "layers.1", "layers.2", "head"}};
 
@@ -36,13 +36,13 @@ const StepNames names{{"dp", "tp"}, {"tokens", "layers.0", "layers.1", "layers.2
 CommunicationPlan<dp, tp> step(EventLog* log, int micro_batches = 1, bool recompute = false) {
   Recorder recorder;
   const JobMesh mesh(recorder, {4, 2}, {1, 1}, 2);
-  Llama<JobMesh, Plan> model(mesh, {.vocabulary = 3000,
-                                    .features = 512,
-                                    .layers = 3,
-                                    .heads = 8,
-                                    .kv_heads = 4,
-                                    .hidden = 1408,
-                                    .context = 512});
+  llm::Llama<JobMesh, Plan> model(mesh, {.vocabulary = 3000,
+                                         .features = 512,
+                                         .layers = 3,
+                                         .heads = 8,
+                                         .kv_heads = 4,
+                                         .hidden = 1408,
+                                         .context = 512});
   model.recompute_layers = recompute;
   AdamW adamw;
   for (int i = 0; i < 2; ++i) {
@@ -259,14 +259,14 @@ TEST_CASE("texts for files have a decimal point in a locale with a comma") {
   const Speeds speeds{.flops = 1e12, .within = 5e10, .across = 4e9, .latency = 5.5e-6};
   const std::vector<Event> events = with_times(log.events(), speeds);
   const PipelineSchedule schedule = pipeline_schedule("1f1b", 2, 1, 4);
-  const LlamaConfig config{
+  const llm::LlamaConfig config{
       .vocabulary = 64, .features = 32, .layers = 2, .heads = 4, .kv_heads = 4, .hidden = 48};
   const auto texts = [&] {
     return std::vector{trace_file(events, names, "a rank"),
                        trace_file(schedule, {.forward = 1.5}),
                        plan_table("a step", plan),
                        bytes_text(1536) + ", " + bytes_text(1000) + ", " + flops_text(3'140'000'000'000),
-                       llama_config_text(config, "float32", {}),
+                       llm::llama_config_text(config, "float32", {}),
                        detail::text({0.125, " ", 1e300, " ", -1e-5})};
   };
   const std::vector<std::string> expected = texts();

@@ -15,6 +15,7 @@ namespace {
 
 using namespace shardwise;
 using namespace shardwise::testing;
+namespace kernel = shardwise::llm::kernel;
 
 using kernel::Block16;
 using kernel::Block4;

@@ -94,32 +94,32 @@ TEST_CASE("gated activations") {
 }
 
 TEST_CASE("the frequencies of rope") {
-  CHECK(kernel::rope_frequency(0, 64, 500000, {}) == 1);
-  CHECK(kernel::rope_frequency(16, 64, 10000, {}) == doctest::Approx(0.01));
-  const kernel::RopeScaling linear{.rope_type = kernel::RopeType::linear, .factor = 4};
-  CHECK(kernel::rope_frequency(16, 64, 10000, linear) == doctest::Approx(0.0025));
+  CHECK(llm::kernel::rope_frequency(0, 64, 500000, {}) == 1);
+  CHECK(llm::kernel::rope_frequency(16, 64, 10000, {}) == doctest::Approx(0.01));
+  const llm::kernel::RopeScaling linear{.rope_type = llm::kernel::RopeType::linear, .factor = 4};
+  CHECK(llm::kernel::rope_frequency(16, 64, 10000, linear) == doctest::Approx(0.0025));
   // The two ends of Llama 3.1's, and a wave that fits twice into the original positions: kept = (2 - 1) / 3.
-  const kernel::RopeScaling llama{.factor = 8};
-  CHECK(kernel::rope_frequency(0, 128, 500000, llama) == 1);
-  CHECK(kernel::rope_frequency(63, 128, 500000, llama) * 8 ==
-        doctest::Approx(kernel::rope_frequency(63, 128, 500000, {})));
+  const llm::kernel::RopeScaling llama{.factor = 8};
+  CHECK(llm::kernel::rope_frequency(0, 128, 500000, llama) == 1);
+  CHECK(llm::kernel::rope_frequency(63, 128, 500000, llama) * 8 ==
+        doctest::Approx(llm::kernel::rope_frequency(63, 128, 500000, {})));
   const double two_waves = 2 * 2 * std::acos(-1.) / 8192;
-  CHECK(kernel::rope_frequency(1, 2, std::pow(two_waves, -1.), llama) ==
+  CHECK(llm::kernel::rope_frequency(1, 2, std::pow(two_waves, -1.), llama) ==
         doctest::Approx(two_waves * (1. / 3 + 2. / 3 / 8)));
   // DeepSeek-V3: kept up to number 10, divided from number 23 on.
-  const kernel::RopeScaling yarn{.rope_type = kernel::RopeType::yarn,
-                                 .factor = 40,
-                                 .original_max_position_embeddings = 4096,
-                                 .mscale = 1,
-                                 .mscale_all_dim = 1};
+  const llm::kernel::RopeScaling yarn{.rope_type = llm::kernel::RopeType::yarn,
+                                      .factor = 40,
+                                      .original_max_position_embeddings = 4096,
+                                      .mscale = 1,
+                                      .mscale_all_dim = 1};
   const auto kept = [&](Index i) {
-    return kernel::rope_frequency(i, 64, 10000, yarn) / kernel::rope_frequency(i, 64, 10000, {});
+    return llm::kernel::rope_frequency(i, 64, 10000, yarn) / llm::kernel::rope_frequency(i, 64, 10000, {});
   };
   CHECK(kept(10) == 1);
   CHECK(kept(11) == doctest::Approx(12. / 13 + 1. / 13 / 40));
   CHECK(kept(23) == doctest::Approx(1. / 40));
   CHECK(yarn.amplitude() == 1);
-  CHECK(kernel::RopeScaling{.rope_type = kernel::RopeType::yarn, .factor = 4}.amplitude() ==
+  CHECK(llm::kernel::RopeScaling{.rope_type = llm::kernel::RopeType::yarn, .factor = 4}.amplitude() ==
         doctest::Approx(0.1 * std::log(4.) + 1));
 }
 
@@ -139,17 +139,17 @@ void check_rope(double tolerance, Index first, double theta) {
       expected[at(row * d + i + 3)] = b * std::cos(angle) + a * std::sin(angle);
     }
   }
-  const auto turn = [&](kernel::Rotation rotation, const T* from, T* to, bool accumulate) {
-    kernel::rope(batch, sequence, heads, {d, theta, {}}, first, rotation, from, to, accumulate);
+  const auto turn = [&](llm::kernel::Rotation rotation, const T* from, T* to, bool accumulate) {
+    llm::kernel::rope(batch, sequence, heads, {d, theta, {}}, first, rotation, from, to, accumulate);
   };
   auto y = x;
-  turn(kernel::Rotation::forward, y.data(), y.data(), false);
+  turn(llm::kernel::Rotation::forward, y.data(), y.data(), false);
   CHECK(distance(y, expected) < tolerance);
   auto twice = y;
-  turn(kernel::Rotation::forward, x.data(), twice.data(), true);
+  turn(llm::kernel::Rotation::forward, x.data(), twice.data(), true);
   for (double& value : expected) value *= 2;
   CHECK(distance(twice, expected) < tolerance);
-  turn(kernel::Rotation::back, y.data(), y.data(), false);
+  turn(llm::kernel::Rotation::back, y.data(), y.data(), false);
   CHECK(distance(y, x) < 2 * tolerance);
 }
 
@@ -161,7 +161,7 @@ TEST_CASE("rope: also when tables are made anew, extended, and replaced") {
     }
   }
   check_rope<Eigen::bfloat16>(1. / 100, 7, 10000);
-  kernel::rope<double>(0, 3, 2, {4, 100, {}}, 0, kernel::Rotation::forward, nullptr, nullptr);
+  llm::kernel::rope<double>(0, 3, 2, {4, 100, {}}, 0, llm::kernel::Rotation::forward, nullptr, nullptr);
 }
 
 }  // namespace

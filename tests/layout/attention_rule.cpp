@@ -19,6 +19,8 @@
 namespace shardwise::testing {
 namespace {
 
+using namespace shardwise::llm;
+
 /// Like causal attention where two heads h read one key/value head g. A rank that lacks it cannot compute.
 struct GroupedAttention {
   static constexpr Signature signature = Signature::of("bshd", "btgd", "btgd", "bshd");

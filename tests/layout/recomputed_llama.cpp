@@ -11,6 +11,8 @@
 namespace shardwise {
 namespace {
 
+using namespace shardwise::llm;
+
 using Grid = Mesh<dp, tp>;
 
 /// The figures in docs/learn/llama.md are of these: 8 sequences of 256 tokens.

@@ -18,13 +18,13 @@ namespace shardwise::testing::backward_parts {
 namespace {
 
 using Grid = Mesh<dp, tp>;
-const LlamaConfig config{
+const llm::LlamaConfig config{
     .vocabulary = 23, .features = 16, .layers = 2, .heads = 4, .kv_heads = 4, .hidden = 10};
 
 /// Two micro-batches. In two parts, both inputs come before both parameters.
 template <int Level>
 Outcome gradients(const Grid& mesh, bool in_parts, bool recomputes) {
-  Llama<Grid, PlanWith<LlamaSequenceParallel<>, Zero<Level, dp>>, double> model(mesh, config);
+  llm::Llama<Grid, PlanWith<llm::LlamaSequenceParallel<>, Zero<Level, dp>>, double> model(mesh, config);
   model.recompute_layers = recomputes;
   initialize(model, 3);
   const auto loss_of = [&](Tape& tape, int number) {

@@ -19,6 +19,8 @@
 #include <vector>
 
 namespace shardwise::testing::checked {
+
+using namespace shardwise::llm;
 namespace sw = shardwise;
 using sw::Replicate;
 using sw::Shard;
@@ -76,12 +78,13 @@ TEST_CASE("ranks that begin with other seeds, or other values, are told" * docte
   CHECK((values.find(", rank 0" + print) != values.npos) == (mesh.size() > 1));
 
   CHECK(told(mesh, [&](bool other) {
-          sw::load_batch(mesh, Ones{},
-                         sw::BatchSampler(40, {.length = 4, .batch = 2, .seed = other ? 4u : 3u}), 0);
+          sw::llm::load_batch(
+              mesh, Ones{}, sw::llm::BatchSampler(40, {.length = 4, .batch = 2, .seed = other ? 4u : 3u}), 0);
         }) == expected("load_batch", "seed 4", "seed 3"));
 
   CHECK(told(mesh, [&](bool other) {
-          sw::load_batch(mesh, Ones{}, sw::BatchSampler(40, {.length = 4, .batch = 2}), other ? 1 : 0);
+          sw::llm::load_batch(mesh, Ones{}, sw::llm::BatchSampler(40, {.length = 4, .batch = 2}),
+                              other ? 1 : 0);
         }) == expected("load_batch", "step 1", "step 0"));
   CHECK(told(mesh, [&](bool other) {
           if (other) return (void)sw::randn<float, Replicate>(mesh, {3}, 1);

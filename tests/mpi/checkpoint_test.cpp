@@ -31,10 +31,10 @@ using sw::tp;
 namespace {
 
 using Mesh = sw::Mesh<dp, tp>;
-using Whole = sw::LlamaTensorParallel<>;
+using Whole = sw::llm::LlamaTensorParallel<>;
 using Sharded = sw::PlanWith<Whole, sw::FullyShard<dp>>;
 
-constexpr sw::LlamaConfig config{
+constexpr sw::llm::LlamaConfig config{
     .vocabulary = 29, .features = 16, .layers = 2, .heads = 4, .kv_heads = 4, .hidden = 10, .context = 8};
 
 /// How a model lies.
@@ -92,7 +92,7 @@ struct Run {
     return all;
   }
 
-  sw::Llama<Mesh, PlanType, T> model;
+  sw::llm::Llama<Mesh, PlanType, T> model;
   sw::AdamW adamw;
   std::int64_t step = 0;
   sw::CheckpointContents contents;
@@ -200,8 +200,8 @@ Index kibibytes(const std::string& name) {
   return 0;
 }
 
-sw::LlamaConfig large_config() {
-  sw::LlamaConfig large = config;
+sw::llm::LlamaConfig large_config() {
+  sw::llm::LlamaConfig large = config;
   large.vocabulary = 100'000;
   large.features = 256;  // 205 MB
   return large;
@@ -214,16 +214,16 @@ void take_what_memory_holds(auto& model) {
 
 TEST_CASE("a load takes at most 64 MiB beside the blocks" * doctest::test_suite("MPI")) {
   const ScratchFolder scratch;
-  const sw::LlamaConfig large = large_config();
+  const sw::llm::LlamaConfig large = large_config();
   {
-    sw::Llama<Mesh, Sharded> model(line(), large);
+    sw::llm::Llama<Mesh, Sharded> model(line(), large);
     take_what_memory_holds(model);
     sw::CheckpointContents contents(line());
     contents.add("model", model);
     sw::save_checkpoint(scratch.path() / "c", contents);
   }
   auto load = [&](const Mesh& mesh) {
-    sw::Llama<Mesh, Whole> model(mesh, large);
+    sw::llm::Llama<Mesh, Whole> model(mesh, large);
     sw::CheckpointContents contents(mesh);
     contents.add("model", model);
     sw::load_checkpoint(scratch.path() / "c", contents);  // from now on the blocks' memory is in use
@@ -443,7 +443,7 @@ constexpr bool sanitized = false;
 TEST_CASE("a copy for which one rank has no memory stops the save on every rank, and nothing else" *
           doctest::test_suite("MPI") * doctest::skip(sanitized)) {
   const ScratchFolder scratch;
-  sw::Llama<Mesh, Sharded> model(line(), large_config());
+  sw::llm::Llama<Mesh, Sharded> model(line(), large_config());
   take_what_memory_holds(model);
   sw::CheckpointContents contents(line());
   contents.add("model", model);

@@ -26,7 +26,7 @@ struct Sight {
 };
 
 template <class Inner>
-using With = PlanAnd<LlamaPlan<NoParallel, NoParallel, NoParallel, NoParallel>,
+using With = PlanAnd<llm::LlamaPlan<NoParallel, NoParallel, NoParallel, NoParallel>,
                      Use<"layers.*.attention.inner_attention", Inner>>;
 
 /// A Llama's attention, of two rows.
@@ -54,7 +54,7 @@ struct Seeing : Module<Seeing<MeshType, Inner>> {
   }
   constexpr void visit(auto&& f) { attention.visit(f); }
 
-  LlamaAttention<MeshType, Plan, double> attention;
+  llm::LlamaAttention<MeshType, Plan, double> attention;
   Sight sight;
 };
 template <class Inner>

@@ -21,13 +21,14 @@
 #include "module_check.hpp"
 
 namespace shardwise::testing::context_parallel {
+
+using namespace shardwise::llm;
 namespace sw = shardwise;
 using sw::AxisList;
 using sw::cp;
 using sw::dp;
 using sw::GatherKeys;
 using sw::Index;
-using sw::LlamaConfig;
 using sw::NoParallel;
 using sw::Replicate;
 using sw::Ring;
@@ -35,6 +36,7 @@ using sw::Shard;
 using sw::tp;
 using sw::Ulysses;
 using sw::UlyssesShared;
+using sw::llm::LlamaConfig;
 
 namespace {
 
@@ -99,17 +101,17 @@ struct MakeLayer {
     const Index heads = 2 * sw::world().size();
     const LlamaConfig config{
         .features = 12, .heads = 2 * heads, .kv_heads = heads, .head_dim = 4, .hidden = 10, .deviation = 0.3};
-    return sw::LlamaLayer<MeshType, sw::PlanBelow<PlanType, "layers.*">, double>(mesh, config);
+    return sw::llm::LlamaLayer<MeshType, sw::PlanBelow<PlanType, "layers.*">, double>(mesh, config);
   }
 };
 
-using Alone = sw::LlamaPlan<NoParallel, NoParallel, NoParallel, NoParallel>;
+using Alone = sw::llm::LlamaPlan<NoParallel, NoParallel, NoParallel, NoParallel>;
 template <class PlanType, class Inner>
 using With = sw::PlanAnd<PlanType, sw::Use<"layers.*.attention.inner_attention", Inner>>;
 
 using Cube = sw::Mesh<dp, cp, tp>;
-using Tensor = sw::LlamaTensorParallel<tp>;
-using Sequence = sw::LlamaSequenceParallel<tp>;
+using Tensor = sw::llm::LlamaTensorParallel<tp>;
+using Sequence = sw::llm::LlamaSequenceParallel<tp>;
 
 /// `Tensors`: how the input lies on tp.
 template <class PlanType, class Tensors>
@@ -246,7 +248,7 @@ auto integers(const Cube& mesh, auto number) {
 /// Losses of some steps, in which each row has two documents and some padding.
 template <class PlanType>
 std::vector<double> trained(const Cube& mesh, Index kv_heads, bool recompute) {
-  sw::Llama<Cube, PlanType, double> model(mesh, with_heads(kv_heads));
+  sw::llm::Llama<Cube, PlanType, double> model(mesh, with_heads(kv_heads));
   sw::initialize(model, 3);
   model.recompute_layers = recompute;
   sw::AdamW optimizer({.rate = 1e-2});
@@ -303,7 +305,7 @@ TEST_CASE("the memory of activations falls as the number of ranks rises, and so 
     using MeshOf = std::remove_cvref_t<decltype(mesh)>;
     LlamaConfig config = with_heads(4);
     config.features = 64;
-    sw::Llama<MeshOf, With<Tensor, Ring<cp>>, double> model(mesh, config);
+    sw::llm::Llama<MeshOf, With<Tensor, Ring<cp>>, double> model(mesh, config);
     model.recompute_layers = true;
     sw::Tape tape;
     const auto ids = sw::empty<std::int32_t, Shard<0>, Shard<1>, Replicate>(mesh, {1, 4096});

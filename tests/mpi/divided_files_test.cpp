@@ -25,7 +25,7 @@ using Job = Mesh<pp, dp, tp>;
 using Stage = Mesh<dp, tp>;
 constexpr Index sequences = 4, length = 6;
 
-LlamaConfig config_of(bool tied) {
+llm::LlamaConfig config_of(bool tied) {
   return {
       .vocabulary = 23, .features = 8, .layers = 5, .heads = 4, .kv_heads = 4, .hidden = 10, .tied = tied};
 }
@@ -38,15 +38,15 @@ struct Division {
 
 template <class Plan>
 struct Run {
-  using Part = Llama<Stage, Plan>;
+  using Part = llm::Llama<Stage, Plan>;
 
   Run(const Job& mesh, const Division& division, bool tied, std::uint64_t seed)
       : job(mesh),
         pipeline(job, pipeline_schedule(division.schedule, division.sizes[0], 0, 4)),
         contents(job) {
-    const LlamaConfig config = config_of(tied);
+    const llm::LlamaConfig config = config_of(tied);
     stages = pipeline.stages([&](int stage, const Stage& of_stage) {
-      return Part(of_stage, config, LlamaPart::of(config, pipeline.schedule().rank_of_stage, stage));
+      return Part(of_stage, config, llm::LlamaPart::of(config, pipeline.schedule().rank_of_stage, stage));
     });
     initialize(stages, seed);
     contents.add("model", stages);
@@ -95,8 +95,8 @@ std::vector<Division> divisions() {
   return all;
 }
 
-using Whole = LlamaTensorParallel<>;
-using Zero1 = PlanWith<LlamaTensorParallel<>, Zero<1, dp>>;
+using Whole = llm::LlamaTensorParallel<>;
+using Zero1 = PlanWith<llm::LlamaTensorParallel<>, Zero<1, dp>>;
 
 /// Calls f with a mesh of the job for each division.
 template <class F>
@@ -149,20 +149,20 @@ TEST_CASE("the stages of a Llama are exported as the whole, byte by byte, and im
   for (const bool tied : {false, true}) {
     const ScratchFolder folder;
     const Job mesh(world(), {1, world().size(), 1});
-    Llama<Stage> model(mesh.submesh<dp, tp>(), config_of(tied));
+    llm::Llama<Stage> model(mesh.submesh<dp, tp>(), config_of(tied));
     initialize(model, 3);
-    save_llama(model, folder / "whole");
+    llm::save_llama(model, folder / "whole");
     auto text = [&](const char* name, const char* file) { return bytes_of_file(folder / name / file); };
     for_each_division([&](const Job& job, const Division& division) {
       Run<Whole> run(job, division, tied, 3);
-      const Index written[]{save_llama(job, run.stages, folder / "parts")};
+      const Index written[]{llm::save_llama(job, run.stages, folder / "parts")};
       CHECK(detail::sum_of(detail::gather(world(), written)) ==
             static_cast<Index>(sizeof(float)) * config_of(tied).parameters());
       CHECK(text("parts", "model.safetensors") == text("whole", "model.safetensors"));
       CHECK(text("parts", "config.json") == text("whole", "config.json"));
 
       Run<Whole> again(job, division, tied, 4);
-      const Index read = load_llama(job, again.stages, folder / "whole");
+      const Index read = llm::load_llama(job, again.stages, folder / "whole");
       CHECK(again.values() == run.values());
       Index own = 0;  // of this rank's blocks, and nothing of other stages
       for_each_parameter(again.stages, [&](auto& parameter) { own += parameter.value().box().elements(); });
@@ -187,10 +187,11 @@ TEST_CASE("what is missing in any part, or differs between two, is an error of a
   CHECK(has(error_of([&] { load_checkpoint(path, run.contents); }), "not there: \"model.head.weight\""));
 
   // A part of another model.
-  LlamaConfig other = config_of(true);
+  llm::LlamaConfig other = config_of(true);
   if (mesh.rank<pp>() == ranks - 1) other.vocabulary = 24;
   auto stages = run.pipeline.stages([&](int stage, const Stage& of_stage) {
-    return Llama<Stage>(of_stage, other, LlamaPart::of(other, run.pipeline.schedule().rank_of_stage, stage));
+    return llm::Llama<Stage>(of_stage, other,
+                             llm::LlamaPart::of(other, run.pipeline.schedule().rank_of_stage, stage));
   });
   initialize(stages, 3);
   CheckpointContents contents(mesh);
@@ -198,7 +199,8 @@ TEST_CASE("what is missing in any part, or differs between two, is an error of a
   const std::string differs = error_of([&] { save_checkpoint(path, contents); });
   INFO(differs);
   CHECK(has(differs, "tensor \"model.tokens.weight\" is F32 [23 x 8] on rank 0, but F32 [24 x 8] on rank "));
-  CHECK(has(error_of([&] { save_llama(mesh, stages, folder / "llama"); }), "\"model.embed_tokens.weight\""));
+  CHECK(has(error_of([&] { llm::save_llama(mesh, stages, folder / "llama"); }),
+            "\"model.embed_tokens.weight\""));
 
   std::int64_t number = world().rank();
   CheckpointContents numbers(mesh);
@@ -214,20 +216,20 @@ TEST_CASE("weights that are missing or surplus for the stages together are an er
   const Job mesh(world(), division.sizes);
   const ScratchFolder folder;
   Run<Whole> tied(mesh, division, true, 3), untied(mesh, division, false, 3);
-  save_llama(mesh, tied.stages, folder / "tied");
+  llm::save_llama(mesh, tied.stages, folder / "tied");
   const auto before = untied.values();
-  CHECK(has(error_of([&] { load_llama(mesh, untied.stages, folder / "tied"); }),
+  CHECK(has(error_of([&] { llm::load_llama(mesh, untied.stages, folder / "tied"); }),
             "tensor \"lm_head.weight\": there is no such tensor (parameter head.weight) (rank " +
                 std::to_string(ranks - 1)));
   CHECK(untied.values() == before);
 
-  LlamaConfig shorter = config_of(true);
+  llm::LlamaConfig shorter = config_of(true);
   shorter.layers = 4;
   auto stages = tied.pipeline.stages([&](int stage, const Stage& of_stage) {
-    return Llama<Stage>(of_stage, shorter,
-                        LlamaPart::of(shorter, tied.pipeline.schedule().rank_of_stage, stage));
+    return llm::Llama<Stage>(of_stage, shorter,
+                             llm::LlamaPart::of(shorter, tied.pipeline.schedule().rank_of_stage, stage));
   });
-  const std::string surplus = error_of([&] { load_llama(mesh, stages, folder / "tied"); });
+  const std::string surplus = error_of([&] { llm::load_llama(mesh, stages, folder / "tied"); });
   INFO(surplus);
   CHECK(has(surplus, "load_weights: 9 problems: "));
   CHECK(has(surplus, "tensor \"model.layers.4.mlp.up_proj.weight\" is not a parameter of the module ("));

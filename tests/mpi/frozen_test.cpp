@@ -41,9 +41,9 @@ using Part =
          Use<"layers.*.mlp.down", Rowwise>,                                                           //
          Use<"norm", NoParallel>,                                                                     //
          Use<"head", Fixed<Colwise>>>;
-using All = LlamaTensorParallel<>;
+using All = llm::LlamaTensorParallel<>;
 
-constexpr LlamaConfig config_of(bool tied) {
+constexpr llm::LlamaConfig config_of(bool tied) {
   return {
       .vocabulary = 23, .features = 16, .layers = 3, .heads = 4, .kv_heads = 4, .hidden = 10, .tied = tied};
 }
@@ -79,7 +79,7 @@ struct Stepped {
 };
 template <class PlanType>
 Stepped step(const Grid& mesh, const Pass& pass) {
-  Llama<Grid, PlanType, double> model(mesh, config_of(pass.tied));
+  llm::Llama<Grid, PlanType, double> model(mesh, config_of(pass.tied));
   initialize(model, 5);
   Stepped stepped{values_of(model), {}, trained_in(model)};
   run(model, pass);
@@ -122,7 +122,7 @@ template <class PlanType>
 struct Step {
   template <class MeshType>
   constexpr void operator()(const MeshType& mesh) const {
-    Llama<MeshType, PlanType, double> model(mesh, config_of(false));
+    llm::Llama<MeshType, PlanType, double> model(mesh, config_of(false));
     initialize(model, 5);
     run(model, {.micro_batches = 1});
     clip_gradients(model, 1);
@@ -144,7 +144,7 @@ TEST_CASE(
     "gradients, their reduction and state are those of the trained part: planned, recorded and seen by MPI") {
   for (const Grid& mesh : data_by_tensor_meshes()) {
     INFO("dp ", mesh.size<dp>(), " tp ", mesh.size<tp>());
-    Llama<Grid, Part, double> model(mesh, config_of(false));
+    llm::Llama<Grid, Part, double> model(mesh, config_of(false));
     const std::int64_t trained = local_bytes(model, false), frozen = local_bytes(model, true);
     const auto plan = agreed_plan(mesh, Step<Part>());
     CHECK(plan.peak_bytes(MemoryUse::parameter) == trained);
@@ -205,8 +205,8 @@ TEST_CASE("frozen layers do not keep what they were called with") {
 
 TEST_CASE("the norm is that of the trained gradients") {
   const Grid mesh(world(), {any, 1});
-  Llama<Grid, Part, double> part(mesh, config_of(false));
-  Llama<Grid, All, double> all(mesh, config_of(false));
+  llm::Llama<Grid, Part, double> part(mesh, config_of(false));
+  llm::Llama<Grid, All, double> all(mesh, config_of(false));
   initialize(part, 5);
   initialize(all, 5);
   run(part, {});
@@ -224,7 +224,7 @@ TEST_CASE("the norm is that of the trained gradients") {
 
 TEST_CASE("an optimizer has groups and state of what is trained alone, and refuses to have nothing") {
   const Grid mesh(world(), {any, 1});
-  Llama<Grid, Part, double> model(mesh, config_of(false));
+  llm::Llama<Grid, Part, double> model(mesh, config_of(false));
   CHECK(trained_parameter_count(model) == 3 * (16 + 16 * 16 + 2 * 16 * 10) + 16);
   CHECK(trained_parameter_count(model) < parameter_count(model));
   AdamW adamw;
@@ -249,7 +249,7 @@ TEST_CASE("an optimizer has groups and state of what is trained alone, and refus
       "or frozen, or there are none",
       std::invalid_argument);
 
-  Llama<Grid, PlanWith<All, Frozen>, double> given(mesh, config_of(true));
+  llm::Llama<Grid, PlanWith<All, Frozen>, double> given(mesh, config_of(true));
   CHECK(trained_parameter_count(given) == 0);
   CHECK_THROWS_WITH_AS(AdamW().step(given), "an optimizer has nothing to train: all 29 parameters are frozen",
                        std::invalid_argument);
@@ -259,11 +259,11 @@ TEST_CASE("an optimizer has groups and state of what is trained alone, and refus
 
 template <class PlanType>
 Outcome in_pipeline(const Mesh<pp, dp, tp>& job, bool tied) {
-  using Stage = Llama<Grid, PlanType, double>;
+  using Stage = llm::Llama<Grid, PlanType, double>;
   const Pipeline pipeline(job, zb_h1(job.size<pp>(), 2));
-  const LlamaConfig config = config_of(tied);
+  const llm::LlamaConfig config = config_of(tied);
   auto stages = pipeline.stages([&](int stage, const Grid& mesh) {
-    return Stage(mesh, config, LlamaPart::of(config, pipeline.schedule().rank_of_stage, stage));
+    return Stage(mesh, config, llm::LlamaPart::of(config, pipeline.schedule().rank_of_stage, stage));
   });
   initialize(stages, 5);
   pipeline.run(

@@ -15,14 +15,14 @@
 namespace tools {
 namespace {
 
-constexpr sw::LlamaConfig config{.vocabulary = 61,
-                                 .features = 36,
-                                 .layers = 2,
-                                 .heads = 6,
-                                 .kv_heads = 6,
-                                 .head_dim = 6,
-                                 .hidden = 30,
-                                 .deviation = 0.4};
+constexpr sw::llm::LlamaConfig config{.vocabulary = 61,
+                                      .features = 36,
+                                      .layers = 2,
+                                      .heads = 6,
+                                      .kv_heads = 6,
+                                      .head_dim = 6,
+                                      .hidden = 30,
+                                      .deviation = 0.4};
 constexpr sw::Index capacity = 40;
 constexpr int requests = 11;
 

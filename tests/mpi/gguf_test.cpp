@@ -23,23 +23,23 @@
 namespace shardwise::testing::gguf_files {
 namespace {
 
-constexpr LlamaConfig config{.vocabulary = 41,
-                             .features = 64,
-                             .layers = 2,
-                             .heads = 4,
-                             .kv_heads = 4,
-                             .head_dim = 32,
-                             .hidden = 7 * 32,
-                             .deviation = 0.2};
+constexpr llm::LlamaConfig config{.vocabulary = 41,
+                                  .features = 64,
+                                  .layers = 2,
+                                  .heads = 4,
+                                  .kv_heads = 4,
+                                  .head_dim = 32,
+                                  .hidden = 7 * 32,
+                                  .deviation = 0.2};
 
-LlamaConfig interleaved(LlamaConfig changed = config) {
+llm::LlamaConfig interleaved(llm::LlamaConfig changed = config) {
   changed.interleaved = true;
   return changed;
 }
 
-using Floats = Llama<LlamaMesh, TensorPlan>;
+using Floats = llm::Llama<LlamaMesh, TensorPlan>;
 template <class Block>
-using Quantised = Llama<LlamaMesh, LlamaQuantized<TensorPlan, Block>>;
+using Quantised = llm::Llama<LlamaMesh, llm::LlamaQuantized<TensorPlan, Block>>;
 
 /// "blk.0.attn_q.weight" for "model.layers.0.self_attn.q_proj.weight".
 std::string gguf_name(std::string name) {
@@ -77,7 +77,7 @@ std::map<std::string, Whole> tensors_of(const std::filesystem::path& folder) {
   return all;
 }
 /// The rows of each head as llama.cpp has them: row i of its first half is 2i, row i of its second 2i + 1.
-void interleave_rows(Whole& whole, const LlamaConfig& of) {
+void interleave_rows(Whole& whole, const llm::LlamaConfig& of) {
   const std::size_t row = whole.numbers.size() / whole.shape[0],
                     head = static_cast<std::size_t>(of.head_size());
   const std::vector<float> old = whole.numbers;
@@ -134,10 +134,10 @@ struct Files {
   std::filesystem::path hugging = folder / "model";
   std::map<std::string, Whole> tensors;
 
-  explicit Files(const LlamaConfig& of) {
+  explicit Files(const llm::LlamaConfig& of) {
     Floats model(llama_alone(), of);
     initialize(model, 1);
-    if (world().rank() == 0) save_llama(model, hugging);
+    if (world().rank() == 0) llm::save_llama(model, hugging);
     world().barrier();
     tensors = tensors_of(hugging);
   }
@@ -148,7 +148,7 @@ struct Files {
 
 TEST_CASE("a Llama from GGUF computes what it computes from Hugging Face's files") {
   for (const std::string architecture : {"llama", "qwen2", "qwen3"}) {
-    LlamaConfig of = config;
+    llm::LlamaConfig of = config;
     of.tied = architecture == "llama";
     of.qkv_bias = architecture == "qwen2";
     of.head_norms = architecture == "qwen3";
@@ -167,16 +167,16 @@ TEST_CASE("a Llama from GGUF computes what it computes from Hugging Face's files
       file.tensor("rope_freqs.weight", {16}, gguf::f32, std::string(64, '\0'));  // computed instead
     const auto path = files.write("model.gguf", file);
     if (permuted) {
-      LlamaConfig unscaled = interleaved(of);
+      llm::LlamaConfig unscaled = interleaved(of);
       unscaled.scaling.reset();
       Floats other(llama_alone(), unscaled);
-      CHECK(has(error_of([&] { load_llama(other, path); }), "expected LlamaConfig::scaling"));
+      CHECK(has(error_of([&] { llm::load_llama(other, path); }), "expected LlamaConfig::scaling"));
     }
     for (const LlamaMesh& mesh : llama_meshes(of)) {
       INFO("dp ", mesh.size<dp>(), " tp ", mesh.size<tp>(), " kvr ", mesh.size<kvr>());
       Floats expected(mesh, of), found(mesh, permuted ? interleaved(of) : of);
-      const Index bytes = load_llama(expected, files.hugging);
-      CHECK(load_llama(found, path) == bytes);
+      const Index bytes = llm::load_llama(expected, files.hugging);
+      CHECK(llm::load_llama(found, path) == bytes);
       const double most = permuted ? 2e-5 : 0;  // another order of a head's products
       CHECK(difference(logits_of(found, mesh), logits_of(expected, mesh)) <= most);
       CHECK(difference(next_logits_of(found, mesh), next_logits_of(expected, mesh)) <= most);
@@ -236,11 +236,11 @@ TEST_CASE_TEMPLATE("blocks are read as they are", Block, kernel::Block8, kernel:
     file.tensor(gguf_name(name), tensor.shape, type_of<Block>, as_bytes(of));
   }
   const auto path = files.write("model.gguf", file);
-  const auto name_of = hugging_face_names(config);
+  const auto name_of = llm::hugging_face_names(config);
   for (const LlamaMesh& mesh : llama_meshes(config)) {
     INFO("dp ", mesh.size<dp>(), " tp ", mesh.size<tp>(), " kvr ", mesh.size<kvr>());
     Quantised<Block> model(mesh, interleaved());
-    const Index read = load_llama(model, path);
+    const Index read = llm::load_llama(model, path);
     Index bytes = 0;
     for (const detail::NamedParameter& parameter : detail::named_parameters_of(model)) {
       const std::string name = name_of(parameter.name);
@@ -260,7 +260,7 @@ TEST_CASE_TEMPLATE("blocks are read as they are", Block, kernel::Block8, kernel:
 
     // A model in float has their numbers, and one with other blocks quantises these.
     Floats floats(mesh, interleaved());
-    load_llama(floats, path);
+    llm::load_llama(floats, path);
     CHECK(difference(logits_of(model, mesh), logits_of(floats, mesh)) < 0.05);  // inputs are rounded
     for (const detail::NamedParameter& parameter : detail::named_parameters_of(floats)) {
       const std::string name = name_of(parameter.name);
@@ -272,7 +272,7 @@ TEST_CASE_TEMPLATE("blocks are read as they are", Block, kernel::Block8, kernel:
       });
     }
     Quantised<Other> other(mesh, interleaved());
-    load_llama(other, path);
+    llm::load_llama(other, path);
     for (const detail::NamedParameter& parameter : detail::named_parameters_of(other)) {
       const std::string name = name_of(parameter.name);
       if (!numbers.contains(name)) continue;
@@ -295,7 +295,7 @@ TEST_CASE("parts of blocks, and short numbers, are converted") {
   file.tensor("blocks", {2, 96}, gguf::q8_0, as_bytes(blocks))
       .tensor("f16", {2}, gguf::f16, as_bytes(halves));
   file.tensor("bf16", {1, 2}, gguf::bf16, as_bytes(shorter));
-  const Weights weights(folder.file("all.gguf", file.bytes()), &gguf_format);
+  const Weights weights(folder.file("all.gguf", file.bytes()), &llm::gguf_format);
   CHECK(weights.tensor("blocks").shape == std::vector<Index>{2, 96});
   CHECK(weights.tensor("blocks").type_name() == "Q8_0");
   for (Index first = 0; first < 96; first += 7) {
@@ -333,31 +333,32 @@ TEST_CASE("a model and its file agree on the order of rows, and such a model is 
   const auto path = files.write("model.gguf", file);
   const LlamaMesh mesh(world(), LlamaMesh::SizesOf{world().size(), 1, 1});
   Floats plain(mesh, config), other(mesh, interleaved());
-  CHECK(has(error_of([&] { load_llama(plain, path); }), "model.gguf: LlamaConfig::interleaved must be true"));
-  CHECK(has(error_of([&] { load_llama(other, files.hugging); }),
+  CHECK(has(error_of([&] { llm::load_llama(plain, path); }),
+            "model.gguf: LlamaConfig::interleaved must be true"));
+  CHECK(has(error_of([&] { llm::load_llama(other, files.hugging); }),
             "model: LlamaConfig::interleaved must be false"));
-  load_llama(other, path);
-  CHECK_THROWS_WITH_AS(save_llama(other, files.folder / "saved"),
+  llm::load_llama(other, path);
+  CHECK_THROWS_WITH_AS(llm::save_llama(other, files.folder / "saved"),
                        "LlamaConfig: interleaved is true, as in GGUF, expected false for other files",
                        std::invalid_argument);
   CHECK_FALSE(std::filesystem::exists(files.folder / "saved"));
-  Llama<LlamaMesh, LlamaAdapted<TensorPlan, 2, 4>> adapted(mesh, interleaved());
+  llm::Llama<LlamaMesh, llm::LlamaAdapted<TensorPlan, 2, 4>> adapted(mesh, interleaved());
   const auto another = files.write("other.gguf", writer_of("mistral3"));
-  CHECK(has(error_of([&] { load_llama(plain, another); }),
+  CHECK(has(error_of([&] { llm::load_llama(plain, another); }),
             "other.gguf: general.architecture: it is \"mistral3\", expected llama, qwen2 or qwen3"));
-  CHECK_THROWS_WITH_AS(load_llama(adapted, path),
+  CHECK_THROWS_WITH_AS(llm::load_llama(adapted, path),
                        "load_llama: adapters are for Hugging Face's files, and not for GGUF",
                        std::invalid_argument);
 
-  LlamaConfig more = interleaved();
+  llm::LlamaConfig more = interleaved();
   more.layers = 3;
   Floats longer(mesh, more);
-  CHECK(has(error_of([&] { load_llama(longer, path); }),
+  CHECK(has(error_of([&] { llm::load_llama(longer, path); }),
             "tensor \"model.layers.2.input_layernorm.weight\": there is no such tensor"));
   file.tensor("blk.0.attn_q.bias", {128}, gguf::f32, std::string(512, '\0'));
   const auto surplus = files.write("surplus.gguf", file);
   CHECK(
-      has(error_of([&] { load_llama(other, surplus); }),
+      has(error_of([&] { llm::load_llama(other, surplus); }),
           "surplus.gguf: tensor \"model.layers.0.self_attn.q_proj.bias\" is not a parameter of the module"));
 }
 
@@ -381,7 +382,7 @@ gguf::Writer small() {
 TEST_CASE("a truncated file is refused wherever it ends") {
   const ScratchFolder folder;
   const std::string whole = small().bytes();
-  const Weights weights(folder.file("whole.gguf", whole), &gguf_format);
+  const Weights weights(folder.file("whole.gguf", whole), &llm::gguf_format);
   CHECK(weights.tensor("model.layers.0.self_attn.q_proj.weight").shape == std::vector<Index>{2, 32});
   CHECK(weights.files()[0].metadata().at("architecture") == "llama");
   if (world().rank() == 0) {
@@ -389,10 +390,10 @@ TEST_CASE("a truncated file is refused wherever it ends") {
     for (std::size_t size = 0; size < whole.size() - 12; ++size) {  // the last 12 bytes are padding
       std::ofstream(path, std::ios::binary) << whole.substr(0, size);
       CAPTURE(size);
-      CHECK(error_of([&] { Weights cut(path, &gguf_format); }).starts_with(path.string() + ": "));
+      CHECK(error_of([&] { Weights cut(path, &llm::gguf_format); }).starts_with(path.string() + ": "));
     }
     std::ofstream(path, std::ios::binary) << whole.substr(0, whole.size() - 12);
-    CHECK(error_of([&] { Weights cut(path, &gguf_format); }) == "no error");
+    CHECK(error_of([&] { Weights cut(path, &llm::gguf_format); }) == "no error");
   }
 }
 
@@ -400,7 +401,7 @@ TEST_CASE("damaged headers are refused with the value or the tensor") {
   const ScratchFolder folder;
   const auto refused_bytes = [&](const std::string& bytes, const std::string& why) {
     const auto path = folder.file("bad.gguf", bytes);
-    const std::string message = error_of([&] { Weights weights(path, &gguf_format); });
+    const std::string message = error_of([&] { Weights weights(path, &llm::gguf_format); });
     CHECK_MESSAGE(has(message, why), message);
     CHECK_MESSAGE(message.starts_with(path.string() + ": "), message);
     world().barrier();  // before the next one is written
@@ -438,10 +439,11 @@ TEST_CASE("damaged headers are refused with the value or the tensor") {
         "scale.gguf",
         with([](auto& f) { f.tensor("x", {32}, gguf::q8_0, "\1\x7c" + std::string(32, '\1')); }).bytes());
     kernel::Block8 block;
-    CHECK(has(error_of([&] {
-                Weights(path, &gguf_format).read_block("x", View<kernel::Block8, 1>{&block, {1}, {0}, {1}});
-              }),
-              "scale.gguf: tensor \"x\": the scale of block 0 is nan"));
+    CHECK(has(
+        error_of([&] {
+          Weights(path, &llm::gguf_format).read_block("x", View<kernel::Block8, 1>{&block, {1}, {0}, {1}});
+        }),
+        "scale.gguf: tensor \"x\": the scale of block 0 is nan"));
     world().barrier();
   }
   const auto tensor = [&](const std::vector<std::uint64_t>& shape, std::uint32_t type, const std::string& why,
@@ -468,13 +470,14 @@ TEST_CASE("damaged headers are refused with the value or the tensor") {
                 " of the data, expected at 128");
   }
   gguf::Writer none;
-  CHECK(error_of([&] { Weights weights(folder.file("none.gguf", none.bytes()), &gguf_format); }) ==
+  CHECK(error_of([&] { Weights weights(folder.file("none.gguf", none.bytes()), &llm::gguf_format); }) ==
         "no error");
   refused_bytes("GGU", "it does not begin with GGUF");
   refused_bytes("", "it does not begin with GGUF");
   refused_bytes(safetensors_bytes("{}", ""), "it does not begin with GGUF");
-  CHECK(has(error_of([&] { Weights weights(folder.file("bad.safetensors", small().bytes()), &gguf_format); }),
-            "is this a safetensors file?"));
+  CHECK(has(
+      error_of([&] { Weights weights(folder.file("bad.safetensors", small().bytes()), &llm::gguf_format); }),
+      "is this a safetensors file?"));
 }
 
 }  // namespace

@@ -21,6 +21,8 @@
 namespace shardwise::testing {
 namespace {
 
+using namespace shardwise::llm;
+
 const std::vector<CrossEntropyOptions> every_option{
     {},
     {.reduction = Reduction::sum},

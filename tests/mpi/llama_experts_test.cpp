@@ -19,9 +19,9 @@ namespace shardwise::testing::llama_experts {
 namespace {
 
 using All = AxisList<dp, tp, kvr>;
-using Tensor = LlamaExpertParallel<TensorPlan, All>;
-using Sequence = LlamaExpertParallel<SequencePlan, Split>;
-using ByCounts = LlamaExpertParallel<SequencePlan, All, by_counts>;
+using Tensor = llm::LlamaExpertParallel<TensorPlan, All>;
+using Sequence = llm::LlamaExpertParallel<SequencePlan, Split>;
+using ByCounts = llm::LlamaExpertParallel<SequencePlan, All, by_counts>;
 using Sharded = PlanWith<Tensor, Zero<1, dp>>;
 
 const char* const names[] = {"mixtral", "qwen3_moe", "deepseek_moe", "deepseek_v3"};
@@ -95,7 +95,7 @@ const char* const deepseek_v3 = R"({"architectures": ["DeepseekV3ForCausalLM"], 
   "topk_group": 4, "topk_method": "noaux_tc", "v_head_dim": 128, "vocab_size": 129280})";
 
 Json published(const char* text) { return parse_json(text, "published"); }
-LlamaConfig read(const Json& json) { return detail::llama_config_of(json); }
+llm::LlamaConfig read(const Json& json) { return llm::detail::llama_config_of(json); }
 std::string problem(const Json& json) {
   return error_of([&] { read(json); });
 }
@@ -108,7 +108,7 @@ TEST_CASE("published models with experts have the published numbers of parameter
   CHECK(read(published(deepseek_v3)).parameters() == 671'026'419'200);
   CHECK(read(published(mixtral)).active_parameters() == 12'879'925'248);
   CHECK(read(published(qwen3_moe)).active_parameters() == 3'353'032'704);
-  const LlamaConfig config = read(published(deepseek));
+  const llm::LlamaConfig config = read(published(deepseek));
   CHECK_FALSE(config.of_layer(0).experts.has_value());
   CHECK(config.of_layer(1).experts->shared_hidden == 2816);
   CHECK_FALSE(config.experts->routing.normalized);
@@ -118,15 +118,15 @@ TEST_CASE("a configuration with experts comes back as it was, with its other key
   for (const char* text : {mixtral, qwen3_moe, deepseek, deepseek_v2_lite, deepseek_v3}) {
     CAPTURE(text);
     const Json given = published(text);
-    const LlamaConfig config = read(given);
-    const Json written = parse_json(llama_config_text(config, "bfloat16", {.rest = given}), "written");
+    const llm::LlamaConfig config = read(given);
+    const Json written = parse_json(llm::llama_config_text(config, "bfloat16", {.rest = given}), "written");
     for (const auto& each : given.items()) {
       CAPTURE(each.key());
       if (each.key() != "rope_scaling")
         CHECK(written.at(each.key()) == each.value());  // its type has another name
     }
-    const Json alone = parse_json(llama_config_text(config, "float32"), "alone");
-    CHECK(llama_config_text(read(alone), "float32") == llama_config_text(config, "float32"));
+    const Json alone = parse_json(llm::llama_config_text(config, "float32"), "alone");
+    CHECK(llm::llama_config_text(read(alone), "float32") == llm::llama_config_text(config, "float32"));
     CHECK(alone.at("model_type") == given.at("model_type"));
   }
 }
@@ -168,16 +168,16 @@ TEST_CASE("experts that are not computed are refused by the name of their key") 
   json["quantization_config"] = {{"quant_method", "fp8"}};
   CHECK(has(problem(json), "quantization_config: "));
 
-  LlamaConfig mixed = read(published(mixtral));
+  llm::LlamaConfig mixed = read(published(mixtral));
   mixed.experts->shared_hidden = 100;
-  CHECK_THROWS_AS(llama_config_text(mixed, "float32"), const std::invalid_argument&);
+  CHECK_THROWS_AS(llm::llama_config_text(mixed, "float32"), const std::invalid_argument&);
 }
 
 TEST_CASE("a plan must name the experts of a model that has them") {
-  const LlamaConfig config = read_llama_config(folder_of("deepseek_moe") / "config.json");
+  const llm::LlamaConfig config = llm::read_llama_config(folder_of("deepseek_moe") / "config.json");
   std::string message;
   try {
-    Llama<LlamaMesh, TensorPlan> model(llama_alone(), config);
+    llm::Llama<LlamaMesh, TensorPlan> model(llama_alone(), config);
   } catch (const std::invalid_argument& error) {
     message = error.what();
   }
@@ -205,21 +205,21 @@ TEST_CASE("files with experts come back byte for byte, from every mesh and throu
   for (const std::string name : names) {
     CAPTURE(name);
     const auto given = folder_of(name);
-    const LlamaConfig config = read_llama_config(given / "config.json");
+    const llm::LlamaConfig config = llm::read_llama_config(given / "config.json");
     for (const LlamaMesh& mesh : llama_meshes(config)) {
       CAPTURE(mesh.size<dp>());
       CAPTURE(mesh.size<tp>());
-      Llama<LlamaMesh, Tensor> model(mesh, config);
-      load_llama(model, given);
-      save_llama(model, scratch.path() / name, {}, read_llama_tokens(given));
+      llm::Llama<LlamaMesh, Tensor> model(mesh, config);
+      llm::load_llama(model, given);
+      llm::save_llama(model, scratch.path() / name, {}, llm::read_llama_tokens(given));
       world().barrier();
       CHECK(bytes_of(scratch.path() / name) == bytes_of(given / "model.safetensors"));
       world().barrier();
     }
     if (world().rank() == 0) {
       const auto checkpoint = scratch.path() / (name + "-checkpoint");
-      import_weights(scratch.path() / name, checkpoint);
-      consolidate_checkpoint(checkpoint, scratch.path() / (name + "-again"));
+      llm::import_weights(scratch.path() / name, checkpoint);
+      llm::consolidate_checkpoint(checkpoint, scratch.path() / (name + "-again"));
       CHECK(bytes_of(scratch.path() / (name + "-again")) == bytes_of(given / "model.safetensors"));
     }
     world().barrier();
@@ -228,10 +228,10 @@ TEST_CASE("files with experts come back byte for byte, from every mesh and throu
 
 TEST_CASE("tensors of experts that are missing or of another shape are named") {
   const ScratchFolder scratch;
-  LlamaConfig config = read_llama_config(folder_of("mixtral") / "config.json");
-  const auto refused = [&](const LlamaConfig& other) {
-    Llama<LlamaMesh, Tensor> model(llama_alone(), other);
-    return error_of([&] { load_llama(model, folder_of("mixtral") / "model.safetensors"); });
+  llm::LlamaConfig config = llm::read_llama_config(folder_of("mixtral") / "config.json");
+  const auto refused = [&](const llm::LlamaConfig& other) {
+    llm::Llama<LlamaMesh, Tensor> model(llama_alone(), other);
+    return error_of([&] { llm::load_llama(model, folder_of("mixtral") / "model.safetensors"); });
   };
   config.experts->experts = 6;
   CHECK(has(
@@ -251,7 +251,7 @@ TEST_CASE("numbers that choose experts and are not finite are refused by file, t
   const auto refused = [&](const std::string& name, const std::string& tensor, std::size_t element,
                            float value) {
     const auto given = folder_of(name);
-    const LlamaConfig config = read_llama_config(given / "config.json");
+    const llm::LlamaConfig config = llm::read_llama_config(given / "config.json");
     std::string bytes = bytes_of_file(given / "model.safetensors");
     const Weights weights(given);
     REQUIRE(weights.tensor(tensor).type == StoredType::f32);
@@ -261,14 +261,14 @@ TEST_CASE("numbers that choose experts and are not finite are refused by file, t
     const auto path = scratch.file("model.safetensors", bytes);
     std::string message;
     for (const LlamaMesh& mesh : llama_meshes(config)) {
-      Llama<LlamaMesh, Tensor> model(mesh, config);
-      message = error_of([&] { load_llama(model, scratch.path()); });
+      llm::Llama<LlamaMesh, Tensor> model(mesh, config);
+      message = error_of([&] { llm::load_llama(model, scratch.path()); });
       const std::string place = "load_llama: " + path.string() + ": tensor \"" + tensor + "\": element ";
       REQUIRE(has(message, place));
       message.erase(0, place.size());
       world().barrier();
     }
-    const auto import = [&] { import_weights(scratch.path(), scratch / "imported"); };
+    const auto import = [&] { llm::import_weights(scratch.path(), scratch / "imported"); };
     if (world().rank() == 0) CHECK(has(error_of(import), ": tensor \"" + tensor + "\": element "));
     world().barrier();
     return message;
@@ -286,9 +286,9 @@ TEST_CASE("numbers that choose experts and are not finite are refused by file, t
 }
 
 TEST_CASE("layers of DeepSeek V3 that predict further tokens are left out") {
-  const LlamaConfig config = read(published(deepseek_v3));
-  CHECK(detail::is_surplus(config, "model.layers.61.mlp.experts.0.up_proj.weight"));
-  CHECK_FALSE(detail::is_surplus(config, "model.layers.60.mlp.experts.0.up_proj.weight"));
+  const llm::LlamaConfig config = read(published(deepseek_v3));
+  CHECK(llm::detail::is_surplus(config, "model.layers.61.mlp.experts.0.up_proj.weight"));
+  CHECK_FALSE(llm::detail::is_surplus(config, "model.layers.60.mlp.experts.0.up_proj.weight"));
 }
 
 TEST_CASE("the names in braces, as in a shell") {
@@ -307,11 +307,11 @@ template <class PlanType>
 std::vector<double> gradients(const LlamaMesh& mesh, int micro_batches, bool recomputed = false,
                               double balance = 1) {
   const auto folder = folder_of("qwen3_moe");
-  LlamaConfig config = read_llama_config(folder / "config.json");
+  llm::LlamaConfig config = llm::read_llama_config(folder / "config.json");
   config.micro_batches = micro_batches;
   config.balance *= balance;
-  Llama<LlamaMesh, PlanType, double> model(mesh, config);
-  load_llama(model, folder / "model.safetensors");
+  llm::Llama<LlamaMesh, PlanType, double> model(mesh, config);
+  llm::load_llama(model, folder / "model.safetensors");
   model.recompute_layers = recomputed;
   const auto ids = read_tensor<std::int64_t, 2, Shard<0>, Replicate, Replicate>(
       mesh, folder / "f64.safetensors", "input_ids");
@@ -343,7 +343,7 @@ double difference(const std::vector<double>& a, const std::vector<double>& b) {
 TEST_CASE("a balance loss counts once: in micro-batches, in recomputed layers, on every mesh") {
   const auto alone = gradients<Sequence>(llama_alone(), 1);
   CHECK(difference(alone, gradients<Sequence>(llama_alone(), 1, false, 0)) > 1e-3);
-  for (const LlamaMesh& mesh : llama_meshes(read_llama_config(folder_of("qwen3_moe") / "config.json"))) {
+  for (const LlamaMesh& mesh : llama_meshes(llm::read_llama_config(folder_of("qwen3_moe") / "config.json"))) {
     CAPTURE(mesh.size<dp>());
     CAPTURE(mesh.size<tp>());
     CHECK(difference(alone, gradients<Sequence>(mesh, 1)) < 1e-14);
@@ -360,9 +360,9 @@ struct Moved {
 template <class PlanType, class T = double>
 Moved moved(const LlamaMesh& mesh, double rate, int micro_batches = 1, bool recomputed = false) {
   const auto folder = folder_of("deepseek_v3");
-  LlamaConfig config = read_llama_config(folder / "config.json");
-  Llama<LlamaMesh, PlanType, T> model(mesh, config);
-  load_llama(model, folder / "model.safetensors");
+  llm::LlamaConfig config = llm::read_llama_config(folder / "config.json");
+  llm::Llama<LlamaMesh, PlanType, T> model(mesh, config);
+  llm::load_llama(model, folder / "model.safetensors");
   model.recompute_layers = recomputed;
   AdamW adamw({.rate = 1e-2, .weight_decay = 0.1});
   adamw.add_group([](const ParameterInfo& p) { return p.rank == 1; }, [](AdamWUpdate& a) { a.beta1 = 0.5; });
@@ -390,7 +390,7 @@ Moved moved(const LlamaMesh& mesh, double rate, int micro_batches = 1, bool reco
 }
 
 TEST_CASE("biases move by the load of all tokens, on every mesh") {
-  const LlamaConfig config = read_llama_config(folder_of("deepseek_v3") / "config.json");
+  const llm::LlamaConfig config = llm::read_llama_config(folder_of("deepseek_v3") / "config.json");
   const Moved still = moved<Tensor>(llama_alone(), 0), alone = moved<Tensor>(llama_alone(), 0.125);
   CHECK(alone.biases.size() == 2);
   double most = 0;
@@ -413,7 +413,7 @@ TEST_CASE("biases move by the load of all tokens, on every mesh") {
     same(moved<Sequence>(mesh, 0.125, 2));
     same(moved<ByCounts>(mesh, 0.125, 2, true));
     same(moved<Sharded>(mesh, 0.125, 1, true));
-    same(moved<PlanWith<LlamaExpertParallel<TensorPlan, kvr>, Zero<1, dp>>>(mesh, 0.125));
+    same(moved<PlanWith<llm::LlamaExpertParallel<TensorPlan, kvr>, Zero<1, dp>>>(mesh, 0.125));
     CHECK(moved<Sequence>(mesh, 0).biases == still.biases);
   }
 }
@@ -421,17 +421,18 @@ TEST_CASE("biases move by the load of all tokens, on every mesh") {
 TEST_CASE("in a model in bfloat16 biases are float, also in its files") {
   const ScratchFolder scratch;
   const auto given = folder_of("deepseek_v3");
-  const LlamaMesh mesh = llama_meshes(read_llama_config(given / "config.json")).back();
-  Llama<LlamaMesh, Tensor, Eigen::bfloat16> model(mesh, read_llama_config(given / "config.json"));
-  load_llama(model, given);
-  save_llama(model, scratch.path() / "bf16");
+  const LlamaMesh mesh = llama_meshes(llm::read_llama_config(given / "config.json")).back();
+  llm::Llama<LlamaMesh, Tensor, Eigen::bfloat16> model(mesh, llm::read_llama_config(given / "config.json"));
+  llm::load_llama(model, given);
+  llm::save_llama(model, scratch.path() / "bf16");
   world().barrier();
   const std::string bias = "model.layers.1.mlp.gate.e_score_correction_bias";
   CHECK(bytes_of(scratch.path() / "bf16").at(bias) == bytes_of(given / "model.safetensors").at(bias));
   CHECK(bytes_of(scratch.path() / "bf16").at("model.norm.weight").size() == 2 * 24);
   if (world().rank() == 0) {  // through a checkpoint of which all else is in bfloat16
-    import_weights(given, scratch.path() / "imported", {.type = StoredType::bf16});
-    consolidate_checkpoint(scratch.path() / "imported", scratch.path() / "again", {.type = StoredType::bf16});
+    llm::import_weights(given, scratch.path() / "imported", {.type = StoredType::bf16});
+    llm::consolidate_checkpoint(scratch.path() / "imported", scratch.path() / "again",
+                                {.type = StoredType::bf16});
     CHECK(bytes_of(scratch.path() / "again").at(bias) == bytes_of(given / "model.safetensors").at(bias));
     CHECK(bytes_of(scratch.path() / "again") == bytes_of(scratch.path() / "bf16"));
   }
@@ -453,12 +454,12 @@ TEST_CASE("adapters of a model with experts, of which nothing else is trained") 
   for (const char* name : {"qwen3_moe", "deepseek_v3"}) {
     CAPTURE(name);
     const auto given = folder_of(name);
-    LlamaConfig config = read_llama_config(given / "config.json");
+    llm::LlamaConfig config = llm::read_llama_config(given / "config.json");
     config.balance = 0;  // no part of the loss that the model returns
     const LlamaMesh mesh = llama_meshes(config).back();
-    Llama<LlamaMesh, LlamaAdapted<Tensor, 2, 4>, double> model(mesh, config);
+    llm::Llama<LlamaMesh, llm::LlamaAdapted<Tensor, 2, 4>, double> model(mesh, config);
     initialize(model, 3);
-    load_llama(model, given / "model.safetensors");
+    llm::load_llama(model, given / "model.safetensors");
     const auto ids = read_tensor<std::int64_t, 2, Shard<0>, Replicate, Replicate>(
         mesh, given / "f64.safetensors", "input_ids");
     const auto loss_of = [&](const auto& any, Tape& tape) {
@@ -474,15 +475,17 @@ TEST_CASE("adapters of a model with experts, of which nothing else is trained") 
       CAPTURE(parameter.name);
       CHECK((parameter.name.find("lora_") == std::string::npos) == parameter.cell->layouts.frozen);
     }
-    CHECK(save_adapters(model, scratch.path() / name / "adapters",
-                        {.name_of = hugging_face_names(config), .base_model = given.string()}) >= 0);
-    save_llama(model, scratch.path() / name / "merged");
+    CHECK(llm::save_adapters(model, scratch.path() / name / "adapters",
+                             {.name_of = llm::hugging_face_names(config), .base_model = given.string()}) >=
+          0);
+    llm::save_llama(model, scratch.path() / name / "merged");
     world().barrier();
-    Llama<LlamaMesh, LlamaAdapted<Tensor, 2, 4>, double> again(mesh, config);
-    load_llama(again, given / "model.safetensors");
-    load_adapters(again, scratch.path() / name / "adapters", {.name_of = hugging_face_names(config)});
-    Llama<LlamaMesh, Tensor, double> merged(mesh, config);
-    load_llama(merged, scratch.path() / name / "merged");
+    llm::Llama<LlamaMesh, llm::LlamaAdapted<Tensor, 2, 4>, double> again(mesh, config);
+    llm::load_llama(again, given / "model.safetensors");
+    llm::load_adapters(again, scratch.path() / name / "adapters",
+                       {.name_of = llm::hugging_face_names(config)});
+    llm::Llama<LlamaMesh, Tensor, double> merged(mesh, config);
+    llm::load_llama(merged, scratch.path() / name / "merged");
     Tape first, second, third;
     const double found = item(loss_of(model, first).value());
     CHECK(item(loss_of(again, second).value()) == found);
@@ -499,13 +502,13 @@ TEST_CASE("a loss of another tape cannot be added to a tape") {
 
 TEST_CASE("experts add one all-gather and one reduce-scatter to each layer in each pass") {
   using MeshOf = Mesh<ep, tp>;
-  using Plan = LlamaExpertParallel<LlamaTensorParallel<>, AxisList<ep, tp>>;
+  using Plan = llm::LlamaExpertParallel<llm::LlamaTensorParallel<>, AxisList<ep, tp>>;
   const auto planned = [](bool experts) {
     return trace<MeshOf>({4, 2}, [=](const MeshOf& mesh) {
-      LlamaConfig config{
+      llm::LlamaConfig config{
           .vocabulary = 32, .features = 16, .layers = 3, .heads = 2, .kv_heads = 2, .hidden = 8};
       if (experts) config.experts = MixtureOptions{.experts = 13, .hidden = 8};
-      Llama<MeshOf, Plan> model(mesh, config);
+      llm::Llama<MeshOf, Plan> model(mesh, config);
       const auto ids = empty<std::int32_t, Shard<0>, Replicate>(mesh, {8, 4});
       Tape tape;
       tape.backward(model(tape.constant(ids), ids, LinearCrossEntropyLoss()));

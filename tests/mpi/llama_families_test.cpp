@@ -22,7 +22,7 @@
 namespace shardwise::testing::llama_families {
 namespace {
 
-LlamaConfig read(const Json& json) { return detail::llama_config_of(json); }
+llm::LlamaConfig read(const Json& json) { return llm::detail::llama_config_of(json); }
 std::string problem(const Json& json) {
   return error_of([&] { read(json); });
 }
@@ -75,7 +75,7 @@ TEST_CASE("published configurations have the published numbers of parameters") {
   CHECK(read(published(gemma2)).parameters() == 2614341888);
   CHECK(read(published(gemma3)).parameters() == 999885952);
 
-  const LlamaConfig two = read(published(gemma2)), three = read(published(gemma3));
+  const llm::LlamaConfig two = read(published(gemma2)), three = read(published(gemma3));
   CHECK(two.tied);  // by default
   CHECK(two.of_layer(0).window == 4096);
   CHECK_FALSE(two.of_layer(1).window.has_value());
@@ -94,23 +94,23 @@ TEST_CASE("a configuration of each family comes back as it was, with its other k
   for (const char* text : {qwen2, qwen3, gemma2, gemma3}) {
     CAPTURE(text);
     const Json given = published(text);
-    const LlamaConfig config = read(given);
-    const Json written = parse_json(llama_config_text(config, "bfloat16", {.rest = given}), "written");
+    const llm::LlamaConfig config = read(given);
+    const Json written = parse_json(llm::llama_config_text(config, "bfloat16", {.rest = given}), "written");
     for (const auto& each : given.items()) {
       const auto& key = each.key();
       CAPTURE(key);
       if (key != "bos_token_id" && key != "eos_token_id") CHECK(written.at(key) == each.value());
     }
-    const Json alone = parse_json(llama_config_text(config, "float32"), "alone");
-    CHECK(llama_config_text(read(alone), "float32") == llama_config_text(config, "float32"));
+    const Json alone = parse_json(llm::llama_config_text(config, "float32"), "alone");
+    CHECK(llm::llama_config_text(read(alone), "float32") == llm::llama_config_text(config, "float32"));
     CHECK(alone.at("model_type") == given.at("model_type"));
   }
 }
 
 TEST_CASE("biases of heads are not matrices for Muon") {
-  const LlamaConfig config = read_llama_config(std::filesystem::path(__FILE__).parent_path().parent_path() /
-                                               "reference" / "qwen2" / "config.json");
-  Llama<LlamaMesh, TensorPlan> model(llama_alone(), config);
+  const llm::LlamaConfig config = llm::read_llama_config(
+      std::filesystem::path(__FILE__).parent_path().parent_path() / "reference" / "qwen2" / "config.json");
+  llm::Llama<LlamaMesh, TensorPlan> model(llama_alone(), config);
   int biases = 0;
   for (const auto& [path, cell] : detail::named_parameters_of(model)) {
     const ParameterInfo info{path, cell->stored.rank, 0};
@@ -139,7 +139,7 @@ TEST_CASE("layers with a window, as transformers 4 and as transformers 5 write t
   json["rope_parameters"] = {
       {"full_attention", {{"rope_type", "linear"}, {"factor", 8.0}, {"rope_theta", 5e5}}},
       {"sliding_attention", {{"rope_type", "default"}, {"rope_theta", 2e4}}}};
-  const LlamaConfig config = read(json);
+  const llm::LlamaConfig config = read(json);
   CHECK(config.theta == 5e5);
   CHECK(config.scaling->factor == 8);
   CHECK(config.window_theta == 2e4);
@@ -163,11 +163,11 @@ TEST_CASE("layers with a window, as transformers 4 and as transformers 5 write t
   json["sliding_window"] = 99;
   json["max_window_layers"] = 0;
   CHECK(read(json).window == 99);
-  Json written = parse_json(llama_config_text(read(json), "float32", {.rest = json}), "written");
+  Json written = parse_json(llm::llama_config_text(read(json), "float32", {.rest = json}), "written");
   CHECK(read(written).window == 99);
-  LlamaConfig without = read(json);
+  llm::LlamaConfig without = read(json);
   without.window.reset();
-  written = parse_json(llama_config_text(without, "float32", {.rest = json}), "written");
+  written = parse_json(llm::llama_config_text(without, "float32", {.rest = json}), "written");
   CHECK_FALSE(read(written).window.has_value());
   json["sliding_window"] = nullptr;  // is not absent
   CHECK_FALSE(read(json).window.has_value());
@@ -201,13 +201,13 @@ TEST_CASE("what no family computes is refused by name") {
   json["rope_scaling"] = {{"rope_type", "longrope"}, {"factor", 4.0}};
   CHECK(has(problem(json), "it is \"longrope\", expected \"default\", \"linear\", \"llama3\" or \"yarn\""));
   json["rope_scaling"] = {{"type", "yarn"}, {"factor", 4.0}, {"original_max_position_embeddings", 32768}};
-  CHECK(read(json).scaling->rope_type == RopeType::yarn);
+  CHECK(read(json).scaling->rope_type == llm::RopeType::yarn);
   json["rope_scaling"]["attention_factor"] = 1.5;
   CHECK(has(problem(json), "the key \"attention_factor\" is not supported"));
 
-  LlamaConfig mixed = read(published(qwen3));
+  llm::LlamaConfig mixed = read(published(qwen3));
   mixed.qkv_bias = true;
-  CHECK(refusal([&] { llama_config_text(mixed, "float32"); }) ==
+  CHECK(refusal([&] { llm::llama_config_text(mixed, "float32"); }) ==
         "LlamaConfig: no family of Hugging Face's models has these options together");
   mixed = read(published(gemma2));
   mixed.attention_softcap = -1;
@@ -220,13 +220,13 @@ TEST_CASE("the files of each family come back byte for byte, from every mesh") {
   for (const std::string name : {"qwen2", "qwen3", "gemma2", "gemma3"}) {
     CAPTURE(name);
     const auto given = std::filesystem::path(__FILE__).parent_path().parent_path() / "reference" / name;
-    const LlamaConfig config = read_llama_config(given / "config.json");
+    const llm::LlamaConfig config = llm::read_llama_config(given / "config.json");
     for (const LlamaMesh& mesh : llama_meshes(config)) {
       CAPTURE(mesh.size<tp>());
       CAPTURE(mesh.size<kvr>());
-      Llama<LlamaMesh, SequencePlan> model(mesh, config);
-      load_llama(model, given);
-      save_llama(model, folder.path() / name, {}, read_llama_tokens(given));
+      llm::Llama<LlamaMesh, SequencePlan> model(mesh, config);
+      llm::load_llama(model, given);
+      llm::save_llama(model, folder.path() / name, {}, llm::read_llama_tokens(given));
       world().barrier();
       const Weights before(given), after(folder.path() / name);
       CHECK(before.files().front().tensors().size() == after.files().front().tensors().size());
@@ -247,8 +247,8 @@ TEST_CASE("the files of each family come back byte for byte, from every mesh") {
         CHECK(before.tensor(tensor.name).shape == after.tensor(tensor.name).shape);
         CHECK(bytes_of(before) == bytes_of(after));
       }
-      CHECK(llama_config_text(read_llama_config(folder.path() / name / "config.json"), "float32") ==
-            llama_config_text(config, "float32"));
+      CHECK(llm::llama_config_text(llm::read_llama_config(folder.path() / name / "config.json"), "float32") ==
+            llm::llama_config_text(config, "float32"));
       world().barrier();
     }
   }
@@ -260,10 +260,11 @@ namespace {
 template <class PlanType>
 constexpr auto planned(bool head_norms) {
   return trace<Mesh<tp>>({4}, [=](const Mesh<tp>& mesh) {
-    LlamaConfig config{.vocabulary = 8, .features = 16, .layers = 1, .heads = 4, .kv_heads = 4, .hidden = 8};
+    llm::LlamaConfig config{
+        .vocabulary = 8, .features = 16, .layers = 1, .heads = 4, .kv_heads = 4, .hidden = 8};
     config.head_dim = 128;
     config.head_norms = head_norms;
-    Llama<Mesh<tp>, PlanType> model(mesh, config);
+    llm::Llama<Mesh<tp>, PlanType> model(mesh, config);
     Tape tape;
     const auto ids = empty<std::int32_t, Replicate>(mesh, {1, 4});
     const auto loss = model(tape.constant(ids), ids, LinearCrossEntropyLoss());
@@ -281,9 +282,10 @@ constexpr bool adds_a_kilobyte() {
          with.bytes(Phase::optimizer) - without.bytes(Phase::optimizer) == 2 * 128 * 4 &&
          with.bytes() - without.bytes() == 2 * 128 * 4;
 }
-static_assert(adds_a_kilobyte<LlamaTensorParallel<>>());
-static_assert(adds_a_kilobyte<LlamaSequenceParallel<>>());
-static_assert(planned<LlamaTensorParallel<>>(false).count(Collective::all_reduce, Phase::optimizer) == 0);
+static_assert(adds_a_kilobyte<llm::LlamaTensorParallel<>>());
+static_assert(adds_a_kilobyte<llm::LlamaSequenceParallel<>>());
+static_assert(planned<llm::LlamaTensorParallel<>>(false).count(Collective::all_reduce, Phase::optimizer) ==
+              0);
 
 }  // namespace
 

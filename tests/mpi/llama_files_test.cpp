@@ -19,20 +19,22 @@
 #include "scratch_folder.hpp"
 
 namespace shardwise::testing::llama_files {
+
+using namespace shardwise::llm;
 namespace sw = shardwise;
 using sw::Index;
 using sw::Json;
-using sw::LlamaConfig;
 using sw::Replicate;
 using sw::StoredType;
+using sw::llm::LlamaConfig;
 
 namespace {
 
 constexpr LlamaConfig grouped{
     .vocabulary = 13, .features = 12, .layers = 2, .heads = 6, .kv_heads = 2, .head_dim = 4, .hidden = 10};
 
-using Model = sw::Llama<LlamaMesh, TensorPlan>;
-using SequenceModel = sw::Llama<LlamaMesh, SequencePlan>;
+using Model = sw::llm::Llama<LlamaMesh, TensorPlan>;
+using SequenceModel = sw::llm::Llama<LlamaMesh, SequencePlan>;
 
 LlamaConfig changed(auto change) {
   LlamaConfig config = grouped;
@@ -55,13 +57,13 @@ std::filesystem::path config_file(const ScratchFolder& folder, const std::string
   return folder.file("config.json", text);
 }
 LlamaConfig read(const ScratchFolder& folder, const Json& json) {
-  return sw::read_llama_config(config_file(folder, json.dump()));
+  return sw::llm::read_llama_config(config_file(folder, json.dump()));
 }
 
 /// The message, without the file's path.
 std::string problem(const ScratchFolder& folder, const Json& json) {
   const auto path = config_file(folder, json.dump());
-  const std::string message = error_of([&] { sw::read_llama_config(path); });
+  const std::string message = error_of([&] { sw::llm::read_llama_config(path); });
   return has(message, path.string() + ": ") ? message.substr(path.string().size() + 2)
                                             : "unnamed: " + message;
 }
@@ -93,17 +95,17 @@ TEST_CASE("a configuration comes back as it was") {
   for (const LlamaConfig& config :
        {grouped, changed([](auto& c) { c.tied = true, c.theta = 500000, c.epsilon = 1e-6, c.context = 99; }),
         changed([](auto& c) { c.head_dim = 0, c.deviation = 0.1; }), changed([](auto& c) { c.window = 77; }),
-        changed([](auto& c) { c.scaling = {.rope_type = sw::RopeType::linear, .factor = 2.5}; }),
+        changed([](auto& c) { c.scaling = {.rope_type = sw::llm::RopeType::linear, .factor = 2.5}; }),
         changed([](auto& c) {
           c.scaling = {.factor = 32,
                        .low_freq_factor = 1.5,
                        .high_freq_factor = 4.5,
                        .original_max_position_embeddings = 16};
         })}) {
-    const auto path = config_file(folder, sw::llama_config_text(config, "float32"));
-    CHECK(equal(sw::read_llama_config(path), config));
+    const auto path = config_file(folder, sw::llm::llama_config_text(config, "float32"));
+    CHECK(equal(sw::llm::read_llama_config(path), config));
   }
-  const Json json = sw::parse_json(sw::llama_config_text(grouped, "bfloat16"), "text");
+  const Json json = sw::parse_json(sw::llm::llama_config_text(grouped, "bfloat16"), "text");
   CHECK(json.at("architectures") == Json{"LlamaForCausalLM"});
   CHECK(json.at("model_type") == "llama");
   CHECK(json.at("torch_dtype") == "bfloat16");
@@ -129,7 +131,7 @@ TEST_CASE("what a config.json leaves out has Hugging Face's default") {
   json["rope_scaling"] = {{"rope_type", "default"}};
   CHECK(equal(read(folder, json), config));
   json["rope_scaling"] = {{"type", "linear"}, {"factor", 4}};  // as it was called first
-  CHECK(read(folder, json).scaling->rope_type == sw::RopeType::linear);
+  CHECK(read(folder, json).scaling->rope_type == sw::llm::RopeType::linear);
 }
 
 TEST_CASE("a Mistral is a Llama with a window") {
@@ -148,7 +150,7 @@ TEST_CASE("a Mistral is a Llama with a window") {
   CHECK(read(folder, json).context == 131072);
   json["sliding_window"] = 5;
   CHECK(read(folder, json).window == 5);
-  const Json written = sw::parse_json(sw::llama_config_text(read(folder, json), "float32"), "text");
+  const Json written = sw::parse_json(sw::llm::llama_config_text(read(folder, json), "float32"), "text");
   CHECK(written.at("architectures") == Json{"MistralForCausalLM"});
   CHECK(written.at("sliding_window") == 5);
 }
@@ -200,7 +202,7 @@ TEST_CASE("the tokens that texts begin and end with") {
   const ScratchFolder folder;
   auto tokens = [&](const std::string& text) {
     config_file(folder, text);
-    return sw::read_llama_tokens(folder.path());
+    return sw::llm::read_llama_tokens(folder.path());
   };
   using Ids = std::vector<std::int32_t>;
   CHECK_FALSE(tokens("{}").begin.has_value());
@@ -231,10 +233,10 @@ TEST_CASE("the tokens that texts begin and end with") {
   // They are written as they are read.
   sw::world().barrier();
   if (sw::world().rank() == 0) std::filesystem::remove(generation);
-  CHECK(tokens(sw::llama_config_text(grouped, "float32", {.begin = 3, .ends = {4}})).begin == 3);
-  CHECK(tokens(sw::llama_config_text(grouped, "float32", {.begin = 3, .ends = {4}})).ends == Ids{4});
-  CHECK(tokens(sw::llama_config_text(grouped, "float32", {.ends = {4, 5}})).ends == Ids{4, 5});
-  const Json none = sw::parse_json(sw::llama_config_text(grouped, "float32"), "text");
+  CHECK(tokens(sw::llm::llama_config_text(grouped, "float32", {.begin = 3, .ends = {4}})).begin == 3);
+  CHECK(tokens(sw::llm::llama_config_text(grouped, "float32", {.begin = 3, .ends = {4}})).ends == Ids{4});
+  CHECK(tokens(sw::llm::llama_config_text(grouped, "float32", {.ends = {4, 5}})).ends == Ids{4, 5});
+  const Json none = sw::parse_json(sw::llm::llama_config_text(grouped, "float32"), "text");
   CHECK(none.at("bos_token_id").is_null());
   CHECK(none.at("eos_token_id").is_null());
 }
@@ -249,10 +251,10 @@ TEST_CASE("what a config.json says besides is kept where it is written anew") {
   json["transformers_version"] = "5.0";
   json["hidden_size"] = 48;
   const auto path = config_file(folder, json.dump());
-  const LlamaConfig config = sw::read_llama_config(path);
-  LlamaTokens tokens = sw::read_llama_tokens(folder.path());
+  const LlamaConfig config = sw::llm::read_llama_config(path);
+  LlamaTokens tokens = sw::llm::read_llama_tokens(folder.path());
   tokens.ends = {3, 4};
-  const Json written = sw::parse_json(sw::llama_config_text(config, "bfloat16", tokens), "text");
+  const Json written = sw::parse_json(sw::llm::llama_config_text(config, "bfloat16", tokens), "text");
   CHECK(written.at("pad_token_id") == 7);
   CHECK(written.at("transformers_version") == "5.0");
   CHECK(written.at("eos_token_id") == Json{3, 4});
@@ -269,13 +271,13 @@ TEST_CASE("config.json and weights are saved together") {
   const auto meshes = llama_meshes(grouped);
   Model model(meshes.back(), grouped);
   sw::initialize(model, 3);
-  CHECK(has(error_of([&] { sw::save_llama(model, folder / "x.safetensors"); }),
+  CHECK(has(error_of([&] { sw::llm::save_llama(model, folder / "x.safetensors"); }),
             "x.safetensors: expected a folder, for the weights and config.json"));
   CHECK(std::filesystem::is_empty(folder.path()));
   sw::world().barrier();
 
-  sw::save_llama(model, folder / "model", {.max_file_bytes = 1000}, {.begin = 1, .ends = {2, 3}});
-  CHECK(sw::read_llama_tokens(folder / "model").ends == std::vector<std::int32_t>{2, 3});
+  sw::llm::save_llama(model, folder / "model", {.max_file_bytes = 1000}, {.begin = 1, .ends = {2, 3}});
+  CHECK(sw::llm::read_llama_tokens(folder / "model").ends == std::vector<std::int32_t>{2, 3});
   const auto expected = weights_of(model);
   const std::string config = bytes_of_file(folder / "model" / "config.json");
   sw::world().barrier();
@@ -287,7 +289,7 @@ TEST_CASE("config.json and weights are saved together") {
   }
   sw::world().barrier();
   sw::initialize(model, 4);
-  CHECK(has(error_of([&] { sw::save_llama(model, folder / "model", {.max_file_bytes = 1000}); }),
+  CHECK(has(error_of([&] { sw::llm::save_llama(model, folder / "model", {.max_file_bytes = 1000}); }),
             "cannot be renamed"));
   if (sw::world().rank() == 0) {
     std::filesystem::remove_all(index);
@@ -295,7 +297,7 @@ TEST_CASE("config.json and weights are saved together") {
   }
   sw::world().barrier();
   CHECK(bytes_of_file(folder / "model" / "config.json") == config);
-  sw::load_llama(model, folder / "model");
+  sw::llm::load_llama(model, folder / "model");
   CHECK(weights_of(model) == expected);
 }
 
@@ -316,7 +318,7 @@ TEST_CASE("a kill leaves the weights of a model and its config.json, or those of
         ++looks;
         const Index features = weights.tensor("model.norm.weight").shape[0];
         try {
-          unlike += sw::read_llama_config(path / "config.json").features != features ||
+          unlike += sw::llm::read_llama_config(path / "config.json").features != features ||
                     bytes_of_file(path / "tokenizer.json") != std::to_string(features) ||
                     std::filesystem::exists(path / "old") == (config.features == features);
         } catch (const std::runtime_error& error) {
@@ -326,8 +328,8 @@ TEST_CASE("a kill leaves the weights of a model and its config.json, or those of
         }
       };
     }
-    sw::save_llama(model, path,
-                   {.max_file_bytes = most, .beside = {{"tokenizer.json", text}, {"old", std::nullopt}}});
+    sw::llm::save_llama(
+        model, path, {.max_file_bytes = most, .beside = {{"tokenizer.json", text}, {"old", std::nullopt}}});
     between_renames = {};
     CHECK(unlike == 0);
     if (sw::world().rank() == 0) CHECK_FALSE(std::filesystem::exists(path / "old"));
@@ -335,14 +337,14 @@ TEST_CASE("a kill leaves the weights of a model and its config.json, or those of
     if (sw::world().rank() == 0) CHECK(looks > 0);
     const auto expected = weights_of(model);
     sw::initialize(model, 4);
-    sw::load_llama(model, path);
+    sw::llm::load_llama(model, path);
     CHECK(weights_of(model) == expected);
-    CHECK(equal(sw::read_llama_config(path / "config.json"), config));
+    CHECK(equal(sw::llm::read_llama_config(path / "config.json"), config));
     sw::world().barrier();
   };
   Model first(mesh, grouped);
   sw::initialize(first, 3);
-  sw::save_llama(first, path, {.beside = {{"tokenizer.json", "12"}}});
+  sw::llm::save_llama(first, path, {.beside = {{"tokenizer.json", "12"}}});
   folder.file("model/note", "mine");
   folder.file("model/old", "of the model before");
   if (sw::world().rank() == 0) std::filesystem::create_symlink("nowhere", path / "link");
@@ -376,7 +378,7 @@ TEST_CASE("a kill leaves the weights of a model and its config.json, or those of
     std::filesystem::create_directories(path / "model.safetensors" / "taken");
   }
   sw::world().barrier();
-  CHECK(has(error_of([&] { sw::save_llama(first, path); }), "cannot be renamed"));
+  CHECK(has(error_of([&] { sw::llm::save_llama(first, path); }), "cannot be renamed"));
   CHECK(bytes_of_file(path / "config.json") == before);
   CHECK(std::filesystem::is_directory(path / "inner"));
   CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 1);
@@ -494,10 +496,10 @@ TEST_CASE("what is wrong in a config.json is named with file, key and value") {
   CHECK(endless.checked().attention_in_layers() == doctest::Approx(1));
 
   const auto no_json = folder.file("broken.json", "{\"vocab_size\": 32");
-  CHECK(has(error_of([&] { sw::read_llama_config(no_json); }), "broken.json: not JSON: "));
-  CHECK(has(error_of([&] { sw::read_llama_config(folder / "none.json"); }), "none.json"));
+  CHECK(has(error_of([&] { sw::llm::read_llama_config(no_json); }), "broken.json: not JSON: "));
+  CHECK(has(error_of([&] { sw::llm::read_llama_config(folder / "none.json"); }), "none.json"));
   const auto large = folder.file("large.json", "{\"rope_theta\": 1e400}");
-  CHECK(error_of([&] { sw::read_llama_config(large); }) ==
+  CHECK(error_of([&] { sw::llm::read_llama_config(large); }) ==
         large.string() + ": not JSON: number overflow parsing '1e400'");
 }
 
@@ -505,7 +507,7 @@ TEST_CASE("Hugging Face's name for every parameter") {
   Model model(llama_alone(), grouped);
   std::vector<std::string> names;
   sw::for_each_named_parameter(
-      model, [&](std::string_view path, auto&) { names.push_back(sw::hugging_face_name(path)); });
+      model, [&](std::string_view path, auto&) { names.push_back(sw::llm::hugging_face_name(path)); });
   std::vector<std::string> expected{"model.embed_tokens.weight"};
   for (const char* layer : {"model.layers.0.", "model.layers.1."}) {
     for (const char* name :
@@ -524,8 +526,8 @@ TEST_CASE("a model that one mesh saved is the same on any other, under either pl
   Model model(meshes.front(), grouped);
   sw::initialize(model, 3);
   const auto expected = weights_of(model);
-  sw::save_llama(model, folder / "model");
-  const LlamaConfig config = sw::read_llama_config(folder / "model" / "config.json");
+  sw::llm::save_llama(model, folder / "model");
+  const LlamaConfig config = sw::llm::read_llama_config(folder / "model" / "config.json");
   CHECK(equal(config, grouped));
   CHECK(sw::read_json(folder / "model" / "config.json").at("torch_dtype") == "float32");
   // Projections are matrices there, where they have a dimension for heads here.
@@ -535,17 +537,17 @@ TEST_CASE("a model that one mesh saved is the same on any other, under either pl
   const std::string bytes = bytes_of_file(folder / "model" / "model.safetensors");
   for (const LlamaMesh& mesh : meshes) {
     Model tensor(mesh, config);
-    sw::load_llama(tensor, folder / "model");
+    sw::llm::load_llama(tensor, folder / "model");
     CHECK(weights_of(tensor) == expected);
     SequenceModel sequence(mesh, config);
-    sw::load_llama(sequence, folder / "model" / "model.safetensors");
+    sw::llm::load_llama(sequence, folder / "model" / "model.safetensors");
     CHECK(weights_of(sequence) == expected);
-    sw::save_llama(sequence, folder / "again");
+    sw::llm::save_llama(sequence, folder / "again");
     CHECK(bytes_of_file(folder / "again" / "model.safetensors") == bytes);
     CHECK(bytes_of_file(folder / "again" / "config.json") == bytes_of_file(folder / "model" / "config.json"));
   }
   Model single(llama_alone(), config);
-  CHECK(sw::load_llama(single, folder / "model") == sw::parameter_count(single) * 4);
+  CHECK(sw::llm::load_llama(single, folder / "model") == sw::parameter_count(single) * 4);
   CHECK(weights_of(single) == expected);
 }
 
@@ -555,7 +557,7 @@ TEST_CASE("bfloat16 in several files with an index") {
   SequenceModel model(meshes.back(), grouped);
   sw::initialize(model, 3);
   const auto exact = weights_of(model);
-  sw::save_llama(model, folder / "model", {.type = StoredType::bf16, .max_file_bytes = 1000});
+  sw::llm::save_llama(model, folder / "model", {.type = StoredType::bf16, .max_file_bytes = 1000});
   CHECK(sw::read_json(folder / "model" / "config.json").at("torch_dtype") == "bfloat16");
   const Json index = sw::read_json(folder / "model" / "model.safetensors.index.json");
   CHECK(index.at("weight_map").size() == 1 + 2 * 9 + 2);
@@ -563,7 +565,7 @@ TEST_CASE("bfloat16 in several files with an index") {
   CHECK(sw::Weights(folder / "model").files().size() > 3);
 
   Model other(meshes.front(), grouped);
-  sw::load_llama(other, folder / "model");
+  sw::llm::load_llama(other, folder / "model");
   const auto rounded = weights_of(other);
   REQUIRE(rounded.size() == exact.size());
   bool near = true;
@@ -571,8 +573,8 @@ TEST_CASE("bfloat16 in several files with an index") {
     near &= std::abs(rounded[i] - exact[i]) <= std::abs(exact[i]) / 256;
   CHECK(near);
   CHECK(rounded != exact);
-  sw::save_llama(other, folder / "again", {.type = StoredType::bf16});  // what is rounded stays as it is
-  sw::load_llama(model, folder / "again");
+  sw::llm::save_llama(other, folder / "again", {.type = StoredType::bf16});  // what is rounded stays as it is
+  sw::llm::load_llama(model, folder / "again");
   CHECK(weights_of(model) == rounded);
 }
 
@@ -588,7 +590,7 @@ TEST_CASE(
     sw::for_each_named_parameter(model, [&](std::string_view path, auto& parameter) {
       if (equal && path == "tokens.weight") tensors.emplace_back("lm_head.weight", parameter.value());
       if (!equal || path != "head.weight")
-        tensors.emplace_back(sw::hugging_face_name(path), parameter.value());
+        tensors.emplace_back(sw::llm::hugging_face_name(path), parameter.value());
     });
     const auto table = sw::zeros<float, Replicate, Replicate, Replicate>(mesh, {2});
     tensors.emplace_back("model.layers.0.self_attn.rotary_emb.inv_freq", table);
@@ -597,26 +599,26 @@ TEST_CASE(
   for (const Index file_bytes : {0, 1000}) {  // one file, and several
     write(false, file_bytes);
     Model again(mesh, grouped);
-    sw::load_llama(again, folder / "model");
+    sw::llm::load_llama(again, folder / "model");
     CHECK(weights_of(again) == weights_of(model));
     Model tied(mesh, changed([](auto& c) { c.tied = true; }));
     sw::initialize(tied, 4);
     const auto before = weights_of(tied);
-    const std::string error = error_of([&] { sw::load_llama(tied, folder / "model"); });
+    const std::string error = error_of([&] { sw::llm::load_llama(tied, folder / "model"); });
     INFO(error);
     CHECK(has(error, "tensor \"lm_head.weight\" differs from \"model.embed_tokens.weight\" in row "));
     CHECK(has(error, "\"tie_word_embeddings\" is true: set it to false in config.json"));
     CHECK(weights_of(tied) == before);
 
     write(true, file_bytes);
-    sw::load_llama(tied, folder / "model");
+    sw::llm::load_llama(tied, folder / "model");
     const auto expected = weights_of(model);  // all but the head, which comes last
     const auto found = weights_of(tied);
     CHECK(found == std::vector<double>(expected.begin(), expected.end() - 13 * 12));
     // A tied model writes no head.
-    sw::save_llama(tied, folder / "tied");
+    sw::llm::save_llama(tied, folder / "tied");
     CHECK_FALSE(sw::Weights(folder / "tied").contains("lm_head.weight"));
-    CHECK(sw::read_llama_config(folder / "tied" / "config.json").tied);
+    CHECK(sw::llm::read_llama_config(folder / "tied" / "config.json").tied);
     sw::world().barrier();
   }
 }
@@ -627,12 +629,12 @@ TEST_CASE("weights that do not fit are listed, and the model stays as it was") {
   const LlamaMesh& mesh = meshes.back();
   Model model(mesh, grouped);
   sw::initialize(model, 3);
-  sw::save_llama(model, folder / "model");
+  sw::llm::save_llama(model, folder / "model");
   auto loaded = [&](auto change) {
     Model other(mesh, changed(change));
     sw::initialize(other, 4);
     const auto before = weights_of(other);
-    const std::string message = error_of([&] { sw::load_llama(other, folder / "model"); });
+    const std::string message = error_of([&] { sw::llm::load_llama(other, folder / "model"); });
     CHECK(weights_of(other) == before);
     return message;
   };
@@ -647,7 +649,8 @@ TEST_CASE("weights that do not fit are listed, and the model stays as it was") {
             "tensor \"model.layers.0.mlp.gate_proj.weight\": expected the shape [11 x 12], found [10 x "
             "12] (parameter layers.0.mlp.gate.weight)"));
   CHECK_FALSE(has(misshapen, "self_attn"));  // which fits
-  CHECK(has(error_of([&] { sw::load_llama(model, folder / "nowhere"); }), "nowhere: no such file or folder"));
+  CHECK(has(error_of([&] { sw::llm::load_llama(model, folder / "nowhere"); }),
+            "nowhere: no such file or folder"));
 }
 
 }  // namespace shardwise::testing::llama_files

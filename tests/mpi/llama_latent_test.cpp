@@ -27,11 +27,11 @@ const char* const deepseek_v3 = R"({"hidden_size": 7168, "kv_lora_rank": 512, "n
   "v_head_dim": 128, "rope_theta": 10000, "rope_scaling": {"beta_fast": 32, "beta_slow": 1, "factor": 40, "mscale": 1.0,
   "mscale_all_dim": 1.0, "original_max_position_embeddings": 4096, "type": "yarn"}})";
 
-LlamaConfig read(const Json& json) {
-  LlamaConfig config{.features = 7168, .layers = 1, .heads = 128, .kv_heads = 128, .hidden = 18432};
+llm::LlamaConfig read(const Json& json) {
+  llm::LlamaConfig config{.features = 7168, .layers = 1, .heads = 128, .kv_heads = 128, .hidden = 18432};
   const detail::JsonPart part(json);
-  detail::read_rope(part, config);
-  detail::read_latent(part, config);
+  llm::detail::read_rope(part, config);
+  llm::detail::read_latent(part, config);
   return config.checked();
 }
 std::string problem(const auto& f) {
@@ -52,7 +52,7 @@ double difference(const auto& found, const auto& expected) {
 
 TEST_CASE("the published sizes of DeepSeek-V3") {
   const Json json = parse_json(deepseek_v3, "published");
-  const LlamaConfig config = read(json);
+  const llm::LlamaConfig config = read(json);
   const Index attention = 7168 * 1536 + 1536 * 128 * 192 + 7168 * 576 + 512 * 128 * 256 + 128 * 128 * 7168;
   CHECK(config.attention_weights() == attention);
   CHECK(config.parameters() ==
@@ -61,11 +61,11 @@ TEST_CASE("the published sizes of DeepSeek-V3") {
   const double magnitude = 0.1 * std::log(40.) + 1;
   CHECK(*config.score_scale() == doctest::Approx(magnitude * magnitude / std::sqrt(192.)));
   Recorder recorder;
-  Llama<LlamaMesh, SequencePlan> model(LlamaMesh(recorder, {1, 1, 1}), config);
+  llm::Llama<LlamaMesh, SequencePlan> model(LlamaMesh(recorder, {1, 1, 1}), config);
   CHECK(parameter_count(model) == config.parameters());
 
   Json written;
-  detail::write_latent(config, written);
+  llm::detail::write_latent(config, written);
   for (const auto& each : written.items()) {
     const auto& key = each.key();
     CAPTURE(key);
@@ -73,7 +73,7 @@ TEST_CASE("the published sizes of DeepSeek-V3") {
                            : key == "rope_interleave" ? Json(true)
                                                       : json.at(key)));
   }
-  const Json scaling = detail::rope_scaling_keys(*config.scaling);
+  const Json scaling = llm::detail::rope_scaling_keys(*config.scaling);
   for (const auto& [key, value] : json.at("rope_scaling").items()) {
     CHECK(scaling.at(key == "type" ? "rope_type" : key) == value);
   }
@@ -97,7 +97,7 @@ TEST_CASE("keys and sizes of latent attention that do not fit") {
       has(problem([&] { read(json); }), "qk_nope_head_dim: it is 9223372036854775807, expected an integer"));
   json["qk_nope_head_dim"] = 128;
 
-  LlamaConfig config = read(json);
+  llm::LlamaConfig config = read(json);
   config.kv_heads = 64;
   CHECK(problem([&] { config.checked(); }) ==
         "LlamaConfig: with latent attention, kv_heads, 64, must be heads, 128, and qkv_bias and head_norms "
@@ -115,9 +115,9 @@ TEST_CASE("keys and sizes of latent attention that do not fit") {
 namespace {
 
 template <class PlanType>
-void check_generation(const LlamaConfig& config) {
+void check_generation(const llm::LlamaConfig& config) {
   for (const LlamaMesh& mesh : llama_meshes(config)) {
-    Llama<LlamaMesh, PlanType, double> model(mesh, config);
+    llm::Llama<LlamaMesh, PlanType, double> model(mesh, config);
     initialize(model, 3);
     std::vector<std::int32_t> tokens;
     for (Index i = 0; i < 3 * 9; ++i) tokens.push_back(static_cast<std::int32_t>(i * 7 % config.vocabulary));
@@ -138,7 +138,7 @@ void check_generation(const LlamaConfig& config) {
 TEST_CASE("generation with a cache gives the logits that the whole sequence gives") {
   for (const char* name : {"deepseek", "deepseek_lite"}) {
     CAPTURE(name);
-    const LlamaConfig config = reference_config(reference(name));
+    const llm::LlamaConfig config = reference_config(reference(name));
     check_generation<TensorPlan>(config);
     check_generation<SequencePlan>(config);
   }
@@ -148,18 +148,19 @@ TEST_CASE("files come back byte for byte, from every mesh") {
   const ScratchFolder folder;
   for (const std::string name : {"deepseek", "deepseek_lite"}) {
     CAPTURE(name);
-    const LlamaConfig config = reference_config(reference(name));
+    const llm::LlamaConfig config = reference_config(reference(name));
     const Weights before(reference(name) / "model.safetensors");
-    const auto tensors = detail::llama_tensors(config);
+    const auto tensors = llm::detail::llama_tensors(config);
     CHECK(tensors.size() == before.files().front().tensors().size());
-    for (const detail::LlamaTensor& tensor : tensors) {
+    for (const llm::detail::LlamaTensor& tensor : tensors) {
       CAPTURE(tensor.hugging_name);
       CHECK(before.tensor(tensor.hugging_name).shape == tensor.hugging);
     }
     for (const LlamaMesh& mesh : llama_meshes(config)) {
-      Llama<LlamaMesh, SequencePlan> model(mesh, config);
-      load_llama(model, reference(name) / "model.safetensors");
-      save_weights(model, folder.path() / (name + ".safetensors"), {.name_of = hugging_face_names(config)});
+      llm::Llama<LlamaMesh, SequencePlan> model(mesh, config);
+      llm::load_llama(model, reference(name) / "model.safetensors");
+      save_weights(model, folder.path() / (name + ".safetensors"),
+                   {.name_of = llm::hugging_face_names(config)});
       world().barrier();
       const Weights after(folder.path() / (name + ".safetensors"));
       for (const StoredTensor& tensor : before.files().front().tensors()) {
@@ -187,14 +188,15 @@ TEST_CASE("a ring refuses values with another head_dim than keys") {
 namespace {
 
 /// A step of two layers on four ranks.
-constexpr LlamaConfig small{
+constexpr llm::LlamaConfig small{
     .vocabulary = 64, .features = 256, .layers = 2, .heads = 8, .kv_heads = 8, .head_dim = 24, .hidden = 64};
 template <class PlanType>
 constexpr auto step(bool latent, Index q_rank = 48) {
   return trace<Mesh<tp>>({4}, [=](const Mesh<tp>& mesh) {
-    LlamaConfig config = small;
-    if (latent) config.latent = LatentSizes{.q_rank = q_rank, .kv_rank = 32, .rope_dim = 8, .value_dim = 16};
-    Llama<Mesh<tp>, PlanType> model(mesh, config);
+    llm::LlamaConfig config = small;
+    if (latent)
+      config.latent = llm::LatentSizes{.q_rank = q_rank, .kv_rank = 32, .rope_dim = 8, .value_dim = 16};
+    llm::Llama<Mesh<tp>, PlanType> model(mesh, config);
     Tape tape;
     const auto ids = empty<std::int32_t, Replicate>(mesh, {1, 4});
     const auto loss = model(tape.constant(ids), ids, LinearCrossEntropyLoss());
@@ -207,7 +209,8 @@ constexpr auto step(bool latent, Index q_rank = 48) {
 /// The collectives are those of a Llama, but in attention latents are communicated instead of features: here 48 + 32 +
 /// 8 numbers of a token instead of 256.
 constexpr Index saved = 2 * 4 * (256 - 88) * 4;  // in two layers, of four tokens
-constexpr auto tensor = step<LlamaTensorParallel<>>(true), tensor_llama = step<LlamaTensorParallel<>>(false);
+constexpr auto tensor = step<llm::LlamaTensorParallel<>>(true),
+               tensor_llama = step<llm::LlamaTensorParallel<>>(false);
 static_assert(tensor.count(Collective::all_reduce, Phase::forward) ==
               tensor_llama.count(Collective::all_reduce, Phase::forward));
 static_assert(tensor.count(Collective::all_reduce, Phase::backward) ==
@@ -216,8 +219,8 @@ static_assert(tensor_llama.bytes() - tensor.bytes() == saved);
 static_assert(tensor.count(Collective::all_reduce, Phase::optimizer) == 0);
 
 /// With sharded sequences, the optimizer also reduces the gradients of the projections to latents and their norms.
-constexpr auto sequence = step<LlamaSequenceParallel<>>(true),
-               sequence_llama = step<LlamaSequenceParallel<>>(false);
+constexpr auto sequence = step<llm::LlamaSequenceParallel<>>(true),
+               sequence_llama = step<llm::LlamaSequenceParallel<>>(false);
 static_assert(sequence.collectives() == sequence_llama.collectives());
 static_assert(sequence_llama.bytes(Phase::forward) - sequence.bytes(Phase::forward) == saved);
 static_assert(sequence_llama.bytes(Phase::backward) - sequence.bytes(Phase::backward) == saved);
@@ -226,8 +229,8 @@ static_assert(sequence.bytes(Phase::optimizer) - sequence_llama.bytes(Phase::opt
 static_assert(wasted(tensor).empty() && wasted(sequence).empty());
 
 /// Without latents of queries, features are communicated as well.
-static_assert(step<LlamaTensorParallel<>>(true, 0).collectives() == tensor.collectives() + 2);
-static_assert(step<LlamaSequenceParallel<>>(true, 0).collectives() == sequence.collectives() + 2 * 2);
+static_assert(step<llm::LlamaTensorParallel<>>(true, 0).collectives() == tensor.collectives() + 2);
+static_assert(step<llm::LlamaSequenceParallel<>>(true, 0).collectives() == sequence.collectives() + 2 * 2);
 
 }  // namespace
 

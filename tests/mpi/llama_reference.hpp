@@ -34,15 +34,15 @@ inline detail::AnyTensor read_as(const Weights& file, std::string_view name, con
 }
 
 /// The configuration of a reference. Some of DeepSeek's type lack the experts that all such models have.
-inline LlamaConfig reference_config(const std::filesystem::path& folder) {
+inline llm::LlamaConfig reference_config(const std::filesystem::path& folder) {
   const Json json = read_json(folder / "config.json");
   if (json.at("model_type") != "deepseek_v3" || json.contains("n_routed_experts"))
-    return read_llama_config(folder / "config.json");
+    return llm::read_llama_config(folder / "config.json");
   Json plain = json;
   for (const char* key : {"qk_nope_head_dim", "qk_rope_head_dim", "rope_interleave"}) plain.erase(key);
   plain.update(Json{{"model_type", "llama"}, {"architectures", {"LlamaForCausalLM"}}});
-  LlamaConfig config = detail::llama_config_of(plain);
-  detail::read_latent(detail::JsonPart(json), config);
+  llm::LlamaConfig config = llm::detail::llama_config_of(plain);
+  llm::detail::read_latent(detail::JsonPart(json), config);
   return config.checked();
 }
 
@@ -53,8 +53,8 @@ void check_reference(const std::string& name, double tolerance, double tolerance
                      bool splits_model = true) {
   CAPTURE(name);
   const auto folder = std::filesystem::path(__FILE__).parent_path().parent_path() / "reference" / name;
-  const LlamaConfig config = reference_config(folder);
-  const int tensor = splits_model ? key_value_ranks(world().size(), config.kv_heads) : 1;
+  const llm::LlamaConfig config = reference_config(folder);
+  const int tensor = splits_model ? llm::key_value_ranks(world().size(), config.kv_heads) : 1;
   int replicas = splits_model ? world().size() / tensor : 1;
   while (tensor * replicas > config.heads || world().size() % (tensor * replicas) != 0) --replicas;
   const LlamaMesh mesh(world(), {any, tensor, replicas});
@@ -71,9 +71,9 @@ void check_reference(const std::string& name, double tolerance, double tolerance
   const auto steps = static_cast<Index>(losses.size());
   file.read_block("losses", View<double, 1>{losses.data(), {steps}, {0}, {steps}});
 
-  const auto name_of = hugging_face_names(config);
-  Llama<LlamaMesh, PlanType, T> model(mesh, config);
-  load_llama(model, folder / "model.safetensors");
+  const auto name_of = llm::hugging_face_names(config);
+  llm::Llama<LlamaMesh, PlanType, T> model(mesh, config);
+  llm::load_llama(model, folder / "model.safetensors");
   AdamW adamw({.rate = settings.at("lr").get<double>(), .weight_decay = settings.at("wd").get<double>()});
   for (std::size_t step = 0; step < losses.size(); ++step) {
     CAPTURE(step);

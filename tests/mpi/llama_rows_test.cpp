@@ -15,6 +15,8 @@
 namespace shardwise::testing::llama_rows {
 namespace {
 
+using namespace shardwise::llm;
+
 constexpr int sequences = 8;
 constexpr Index capacity = 24;
 

@@ -19,13 +19,13 @@ namespace shardwise::testing {
 /// Samples along dp; heads and features over tp and kvr, key and value heads over tp.
 using LlamaMesh = Mesh<dp, tp, kvr>;
 using Split = AxisList<tp, kvr>;
-using TensorPlan = LlamaTensorParallel<Split>;
-using SequencePlan = LlamaSequenceParallel<Split>;
+using TensorPlan = llm::LlamaTensorParallel<Split>;
+using SequencePlan = llm::LlamaSequenceParallel<Split>;
 
 inline LlamaMesh llama_alone() { return LlamaMesh(self(), {1, 1, 1}); }
 
 /// Every mesh of this job that can share out these heads.
-inline std::vector<LlamaMesh> llama_meshes(const LlamaConfig& config) {
+inline std::vector<LlamaMesh> llama_meshes(const llm::LlamaConfig& config) {
   const int ranks = world().size();
   std::vector<LlamaMesh> meshes;
   for (int data = 1; data <= ranks; ++data) {

@@ -31,10 +31,10 @@ using sw::Collective;
 using sw::dp;
 using sw::Index;
 using sw::kvr;
-using sw::LlamaConfig;
 using sw::Replicate;
 using sw::Shard;
 using sw::tp;
+using sw::llm::LlamaConfig;
 
 namespace {
 
@@ -82,7 +82,7 @@ struct Training {
 
   template <class MeshType>
   void operator()(const MeshType& mesh) const {
-    const auto held = std::make_shared<sw::Llama<MeshType, PlanType>>(mesh, config);
+    const auto held = std::make_shared<sw::llm::Llama<MeshType, PlanType>>(mesh, config);
     auto& model = *held;
     sw::initialize(model, 3);
     sw::AdamW optimizer({.rate = 1e-2});
@@ -192,19 +192,19 @@ TEST_CASE("heads that are gathered behind their projections need not be shared o
 
 TEST_CASE("a tied head is no parameter of its own") {
   const LlamaMesh mesh = llama_alone();
-  sw::Llama<LlamaMesh, TensorPlan> model(mesh, uneven);
+  sw::llm::Llama<LlamaMesh, TensorPlan> model(mesh, uneven);
   CHECK_FALSE(model.head.has_value());
   LlamaConfig untied = uneven;
   untied.tied = false;
-  sw::Llama<LlamaMesh, TensorPlan> other(mesh, untied);
+  sw::llm::Llama<LlamaMesh, TensorPlan> other(mesh, untied);
   CHECK(sw::parameter_count(other) - sw::parameter_count(model) == 13 * 10);
 }
 
 TEST_CASE("the modules that plans may name are those that a model visits") {
-  sw::LlamaConfig config = grouped;
+  sw::llm::LlamaConfig config = grouped;
   config.experts = sw::MixtureOptions{.experts = 3, .hidden = 5};
   config.dense_layers = 1;
-  sw::Llama<LlamaMesh, sw::LlamaExpertParallel<TensorPlan, tp>> model(llama_alone(), config);
+  sw::llm::Llama<LlamaMesh, sw::llm::LlamaExpertParallel<TensorPlan, tp>> model(llama_alone(), config);
   std::set<std::string> visited;
   auto walk = [&](auto& self, auto& module, const std::string& path) -> void {
     using Module = std::remove_cvref_t<decltype(module)>;
@@ -219,8 +219,8 @@ TEST_CASE("the modules that plans may name are those that a model visits") {
   };
   walk(walk, model, "");
   std::set<std::string> named;
-  for (const sw::ModuleName& module : sw::llama_modules) named.insert(std::string(module.name));
-  CHECK(named.size() == sw::llama_modules.size());
+  for (const sw::ModuleName& module : sw::llm::llama_modules) named.insert(std::string(module.name));
+  CHECK(named.size() == sw::llm::llama_modules.size());
   CHECK(visited == named);
 }
 
@@ -244,7 +244,7 @@ template <class PlanType>
 std::vector<std::int32_t> continued(const LlamaMesh& mesh, const LlamaConfig& config, int count,
                                     bool cached) {
   constexpr Index sequences = 3;
-  sw::Llama<LlamaMesh, PlanType> model(mesh, config);
+  sw::llm::Llama<LlamaMesh, PlanType> model(mesh, config);
   sw::initialize(model, 7);
   std::vector<std::int32_t> ids{1, 2, 3, 4, 5, 6};  // two tokens of each, then one at a time
   auto sharded = [&](const std::vector<std::int32_t>& values) {
@@ -273,7 +273,7 @@ std::vector<std::int32_t> continued(const LlamaMesh& mesh, const LlamaConfig& co
 TEST_CASE("greedy text of 20 tokens is the same with a cache and without, on every mesh") {
   LlamaConfig llama = grouped;
   llama.deviation = 0.6;
-  llama.scaling = sw::RopeScaling{.factor = 4, .original_max_position_embeddings = 8};
+  llama.scaling = sw::llm::RopeScaling{.factor = 4, .original_max_position_embeddings = 8};
   LlamaConfig every_option = llama;
   every_option.window = 5;
   every_option.qkv_bias = every_option.head_norms = every_option.output_norms = true;
@@ -300,7 +300,7 @@ TEST_CASE("greedy text of 20 tokens is the same with a cache and without, on eve
 TEST_CASE("a cache takes no more than it has room for, and stays as it is") {
   const auto meshes = llama_meshes(grouped);
   const LlamaMesh& mesh = meshes.back();
-  sw::Llama<LlamaMesh, TensorPlan> model(mesh, grouped);
+  sw::llm::Llama<LlamaMesh, TensorPlan> model(mesh, grouped);
   sw::initialize(model, 7);
   auto ids = sw::zeros<std::int32_t, Shard<0>, Replicate, Replicate>(mesh, {3, 4});
   auto cache = model.make_cache(ids, 6);
@@ -320,7 +320,7 @@ TEST_CASE("a cache takes no more than it has room for, and stays as it is") {
       "Llama: there are no tokens to continue from", std::invalid_argument);
   LlamaConfig deeper = grouped;
   deeper.layers = 3;
-  sw::Llama<LlamaMesh, TensorPlan> other(mesh, deeper);
+  sw::llm::Llama<LlamaMesh, TensorPlan> other(mesh, deeper);
   CHECK_THROWS_WITH_AS(other.next(two, cache), doctest::Contains("a model with 2 layers"),
                        std::invalid_argument);
   cache.clear();
@@ -328,7 +328,7 @@ TEST_CASE("a cache takes no more than it has room for, and stays as it is") {
 }
 
 TEST_CASE("configurations that are no models, or do not fit on the mesh") {
-  using Model = sw::Llama<LlamaMesh, TensorPlan>;
+  using Model = sw::llm::Llama<LlamaMesh, TensorPlan>;
   const LlamaMesh whole(sw::world(), {1, sw::any, 1});
   auto message = [&](const LlamaMesh& mesh, auto change) {
     LlamaConfig config = grouped;
@@ -372,7 +372,7 @@ TEST_CASE("a head cannot be tied to a table that lies otherwise") {
                sw::Use<"layers.*.attention_norm", sw::NoParallel>,
                sw::Use<"layers.*.mlp_norm", sw::NoParallel>, sw::Use<"layers.*.*.*", sw::NoParallel>,
                sw::Use<"norm", sw::NoParallel>, sw::Use<"head", sw::ColwiseParallel<tp>>>;
-  using Model = sw::Llama<LlamaMesh, Otherwise>;
+  using Model = sw::llm::Llama<LlamaMesh, Otherwise>;
   const LlamaMesh mesh(sw::world(), {1, sw::any, 1});
   CHECK_NOTHROW(Model(mesh, grouped));
   CHECK_THROWS_WITH_AS(
@@ -384,7 +384,7 @@ TEST_CASE("a head cannot be tied to a table that lies otherwise") {
 TEST_CASE("a steady training step takes nothing from the system" * doctest::test_suite("MPI")) {
   for (const LlamaMesh& mesh : llama_meshes(grouped)) {
     INFO(text(mesh));
-    sw::Llama<LlamaMesh, SequencePlan> model(mesh, grouped);
+    sw::llm::Llama<LlamaMesh, SequencePlan> model(mesh, grouped);
     sw::initialize(model, 3);
     sw::AdamW optimizer;
     auto steps_of_round = [&] {
@@ -447,7 +447,7 @@ std::vector<double> gradients_of(auto& model) {
 
 template <class PlanType>
 void check_documents(const LlamaConfig& config) {
-  using Model = sw::Llama<LlamaMesh, PlanType, double>;
+  using Model = sw::llm::Llama<LlamaMesh, PlanType, double>;
   const LlamaMesh self = llama_alone();
   Model alone(self, config);
   sw::initialize(alone, 3);
@@ -495,12 +495,12 @@ TEST_CASE("documents packed in rows are what each is alone") {
 }
 
 TEST_CASE("a window: a token is predicted from the tokens in it, in a cache too") {
-  sw::LlamaConfig config = grouped;
+  sw::llm::LlamaConfig config = grouped;
   config.layers = 1;
   config.window = 3;
   for (const LlamaMesh& mesh : llama_meshes(config)) {
     INFO(text(mesh));
-    sw::Llama<LlamaMesh, TensorPlan, double> model(mesh, config);
+    sw::llm::Llama<LlamaMesh, TensorPlan, double> model(mesh, config);
     sw::initialize(model, 3);
     const Piece all{1, 0, 9}, last{1, 6, 3}, before{1, 0, 6};
     const auto of = [&](const Piece& piece) { return packed(mesh, 0, &piece); };

@@ -29,13 +29,15 @@ TEST_CASE("a checkpoint has adapters, their state, and what is given; another me
     contents.add("optimizer", adamw, model);
     return contents;
   };
-  Llama<LlamaMesh, PlanWith<Sequences, Zero<1, dp>>, double> model(llama_meshes(config()).back(), config());
-  Llama<LlamaMesh, PlanWith<Tensors, FullyShard<dp>>, double> again(llama_meshes(config()).front(), config());
+  llm::Llama<LlamaMesh, PlanWith<Sequences, Zero<1, dp>>, double> model(llama_meshes(config()).back(),
+                                                                        config());
+  llm::Llama<LlamaMesh, PlanWith<Tensors, FullyShard<dp>>, double> again(llama_meshes(config()).front(),
+                                                                         config());
   AdamW adamw, adamw_again;
   load(model);
   step(model, adamw);
   const auto contents = run(model, adamw);
-  CHECK(contents.numbers().size() == 1 + detail::adapters_of(model).parameters.size());
+  CHECK(contents.numbers().size() == 1 + llm::detail::adapters_of(model).parameters.size());
   save_checkpoint(folder / "run", contents);
   initialize(again, 1);
   load_checkpoint(folder / "run", run(again, adamw_again));

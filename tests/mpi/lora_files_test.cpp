@@ -13,7 +13,7 @@ namespace {
 
 template <class PlanType>
 void check_merged(const LlamaMesh& mesh, const ScratchFolder& folder) {
-  Llama<LlamaMesh, PlanType, double> model(mesh, config());
+  llm::Llama<LlamaMesh, PlanType, double> model(mesh, config());
   load(model);
   const auto ids = read_ids(mesh, "input_ids");
   const auto logits = [&] {
@@ -21,12 +21,12 @@ void check_merged(const LlamaMesh& mesh, const ScratchFolder& folder) {
     return whole(model(tape.constant(ids)).value());
   };
   const auto right = logits();
-  save_llama(model, folder / "merged", {.type = StoredType::f64});
+  llm::save_llama(model, folder / "merged", {.type = StoredType::f64});
   CHECK(logits() == right);  // it stays as it is
-  Llama<LlamaMesh, TensorPlan, double> merged(mesh, config());
-  load_llama(merged, folder / "merged");
+  llm::Llama<LlamaMesh, TensorPlan, double> merged(mesh, config());
+  llm::load_llama(merged, folder / "merged");
   CHECK(error(whole(merged(ids)), right) < 1e-14);
-  load_llama(merged, references / "grouped" / "model.safetensors");
+  llm::load_llama(merged, references / "grouped" / "model.safetensors");
   CHECK(error(whole(merged(ids)), right) > 1e-3);
 }
 
@@ -42,9 +42,9 @@ TEST_CASE("the merged model computes the same") {
 TEST_CASE("adapters in PEFT's form, from one mesh to another") {
   const ScratchFolder folder;
   const LlamaMesh mesh = llama_meshes(config()).back(), alone = llama_alone();
-  Llama<LlamaMesh, PlanWith<Tensors, FullyShard<dp>>, double> model(mesh, config());
+  llm::Llama<LlamaMesh, PlanWith<Tensors, FullyShard<dp>>, double> model(mesh, config());
   load(model);
-  const Index written = save_adapters(model, folder / "new", as_peft);
+  const Index written = llm::save_adapters(model, folder / "new", as_peft);
   CHECK(written > 0);
   const Json config_file = read_json(folder / "new" / "adapter_config.json"),
              theirs = read_json(references / "lora" / "adapter_config.json");
@@ -67,10 +67,11 @@ TEST_CASE("adapters in PEFT's form, from one mesh to another") {
     REQUIRE(ours.contains(tensor.name));
     CHECK(ours.tensor(tensor.name).shape == tensor.shape);
   }
-  Llama<LlamaMesh, Tensors, double> again(alone, config());
+  llm::Llama<LlamaMesh, Tensors, double> again(alone, config());
   initialize(again, 1);
-  load_adapters(again, folder / "new", as_peft);
-  const auto from = detail::adapters_of(model).parameters, to = detail::adapters_of(again).parameters;
+  llm::load_adapters(again, folder / "new", as_peft);
+  const auto from = llm::detail::adapters_of(model).parameters,
+             to = llm::detail::adapters_of(again).parameters;
   for (std::size_t i = 0; i < to.size(); ++i) {
     INFO(to[i].name);
     CHECK(from[i].name == to[i].name);
@@ -112,22 +113,23 @@ TEST_CASE("a model of one's own takes the weights that were given, and its adapt
 }
 
 TEST_CASE("a layer is named by itself where others of its kind have no adapter") {
-  CHECK(detail::target_modules({"layers.0.up", "layers.1.up"}, {"layers.0.down", "layers.1.down"}) ==
+  CHECK(llm::detail::target_modules({"layers.0.up", "layers.1.up"}, {"layers.0.down", "layers.1.down"}) ==
         std::vector<std::string>{"up"});
-  CHECK(detail::target_modules({"layers.0.up"}, {"layers.1.up"}) == std::vector<std::string>{"layers.0.up"});
+  CHECK(llm::detail::target_modules({"layers.0.up"}, {"layers.1.up"}) ==
+        std::vector<std::string>{"layers.0.up"});
 }
 
 TEST_CASE("adapters that do not fit are refused, on all ranks alike") {
   const ScratchFolder folder;
   const LlamaMesh mesh(world(), {any, 1, 1});
-  Llama<LlamaMesh, Tensors, double> model(mesh, config());
+  llm::Llama<LlamaMesh, Tensors, double> model(mesh, config());
   load(model);
   const Json right = read_json(references / "lora" / "adapter_config.json");
   const auto problem = [&](auto change) {
     Json json = right;
     change(json);
     folder.file("adapter_config.json", json.dump());
-    const std::string message = error_of([&] { load_adapters(model, folder.path(), as_peft); });
+    const std::string message = error_of([&] { llm::load_adapters(model, folder.path(), as_peft); });
     world().barrier();
     return message;
   };
@@ -184,12 +186,12 @@ TEST_CASE("adapters that do not fit are refused, on all ranks alike") {
   for (const char* start : {"gaussian", "orthogonal", "eva"})
     CHECK(problem([&](Json& json) { json["init_lora_weights"] = start; }) == "no error");
 
-  const auto adapters_of_part = [&](LlamaConfig part) {
-    Llama<LlamaMesh, Tensors, double> other(mesh, part);
+  const auto adapters_of_part = [&](llm::LlamaConfig part) {
+    llm::Llama<LlamaMesh, Tensors, double> other(mesh, part);
     initialize(other, 1);
-    return error_of([&] { load_adapters(other, references / "lora", as_peft); });
+    return error_of([&] { llm::load_adapters(other, references / "lora", as_peft); });
   };
-  LlamaConfig fewer = config(), narrower = config(), more = config();
+  llm::LlamaConfig fewer = config(), narrower = config(), more = config();
   --fewer.layers, ++more.layers, narrower.hidden = 30;
   CHECK(
       has(adapters_of_part(fewer),
@@ -201,8 +203,8 @@ TEST_CASE("adapters that do not fit are refused, on all ranks alike") {
   INFO(of_narrower);
   CHECK(has(of_narrower, "expected the shape [3 x 30], found [3 x 36]"));
 
-  Llama<LlamaMesh, TensorPlan, double> plain(mesh, config());
-  CHECK_THROWS_WITH_AS(load_adapters(plain, references / "lora", as_peft),
+  llm::Llama<LlamaMesh, TensorPlan, double> plain(mesh, config());
+  CHECK_THROWS_WITH_AS(llm::load_adapters(plain, references / "lora", as_peft),
                        "no layer of the module has an adapter", std::invalid_argument);
 }
 

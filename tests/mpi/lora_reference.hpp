@@ -26,19 +26,20 @@ using Adapted = PlanWith<
          Use<"layers.*.mlp.down", Lora<Rowwise, Rank, Alpha>>, Use<"norm", Norm>,                   //
          Use<"head", Colwise>>,
     Frozen>;
-using Tensors = Adapted<KeyValueParallel<Split>, NoParallel, ColwiseParallel<Split>, RowwiseParallel<Split>>;
-using Sequences = Adapted<KeyValueParallel<Split>, SequenceParallel<Split>, ColwiseParallel<Split>,
+using Tensors =
+    Adapted<llm::KeyValueParallel<Split>, NoParallel, ColwiseParallel<Split>, RowwiseParallel<Split>>;
+using Sequences = Adapted<llm::KeyValueParallel<Split>, SequenceParallel<Split>, ColwiseParallel<Split>,
                           RowwiseParallel<Split, output<Shard<1>>>>;
 
 inline const auto references = std::filesystem::path(__FILE__).parent_path().parent_path() / "reference";
-inline const AdapterOptions as_peft{.name_of = hugging_face_name, .base_model = "grouped"};
+inline const llm::AdapterOptions as_peft{.name_of = llm::hugging_face_name, .base_model = "grouped"};
 
-inline LlamaConfig config() { return read_llama_config(references / "grouped" / "config.json"); }
+inline llm::LlamaConfig config() { return llm::read_llama_config(references / "grouped" / "config.json"); }
 
 template <class Model>
 void load(Model& model) {
-  load_llama(model, references / "grouped" / "model.safetensors");
-  load_adapters(model, references / "lora", as_peft);
+  llm::load_llama(model, references / "grouped" / "model.safetensors");
+  llm::load_adapters(model, references / "lora", as_peft);
 }
 template <class MeshType>
 auto read_ids(const MeshType& mesh, const char* name) {

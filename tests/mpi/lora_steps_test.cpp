@@ -15,7 +15,7 @@ namespace {
 // ---- What it costs ------------------------------------------------------------------------------------------------
 
 using Grid = Mesh<dp, tp>;
-using OnGrid = LlamaAdapted<LlamaTensorParallel<>, 3, 6>;
+using OnGrid = llm::LlamaAdapted<llm::LlamaTensorParallel<>, 3, 6>;
 
 // A second adapter is not overlooked where the first is within a style of its own.
 using Sharded = Styles<Lora<ColwiseParallel<tp>, 8>, Zero<1, dp>>;
@@ -26,7 +26,7 @@ template <class PlanType>
 struct Step {
   template <class MeshType>
   constexpr void operator()(const MeshType& mesh) const {
-    Llama<MeshType, PlanType, double> model(
+    llm::Llama<MeshType, PlanType, double> model(
         mesh, {.vocabulary = 24, .features = 16, .layers = 3, .heads = 4, .kv_heads = 4, .hidden = 12});
     initialize(model, 5);
     Tensor<std::int32_t, 2, MeshType, Shard<0>, Replicate> ids(mesh, {4, 6});
@@ -56,7 +56,7 @@ TEST_CASE("adapters share the collectives of their layers; what is reduced and k
     const std::int64_t data = mesh.size<dp>(), tensor = mesh.size<tp>();
     INFO("dp ", data, " tp ", tensor);
     const auto plan = agreed_plan(mesh, Step<PlanWith<OnGrid, Zero<1, dp>>>());
-    const auto whole = dry_plan(mesh, Step<PlanWith<LlamaTensorParallel<>, Zero<1, dp>>>());
+    const auto whole = dry_plan(mesh, Step<PlanWith<llm::LlamaTensorParallel<>, Zero<1, dp>>>());
 
     // In the layers: the same, but that nobody wants the gradient of what the first layer takes.
     for (const bool calls : {true, false}) {
@@ -68,11 +68,11 @@ TEST_CASE("adapters share the collectives of their layers; what is reduced and k
             whole.template count<tp>(Collective::all_reduce, backward) - 1);
     }
     // The adapters, counted by hand: of 3 layers, 7 with A [3, in] and B [out, 3], of which one is cut along tp.
-    Llama<Grid, PlanWith<OnGrid, Zero<1, dp>>, double> model(
+    llm::Llama<Grid, PlanWith<OnGrid, Zero<1, dp>>, double> model(
         mesh, {.vocabulary = 24, .features = 16, .layers = 3, .heads = 4, .kv_heads = 4, .hidden = 12});
     CHECK(trained_parameter_count(model) == 3 * 3 * (4 * (16 + 16) + 3 * (16 + 12)));
     std::int64_t trained = 0, whole_on_tp = 0, state = 0;
-    for (const auto& each : detail::adapters_of(model).parameters) {
+    for (const auto& each : llm::detail::adapters_of(model).parameters) {
       const auto& stored = each.cell->stored;
       const std::int64_t bytes = stored.local_elements() * 8;
       const std::int64_t own = stored.relaid(each.cell->layouts.finished).local_elements() * 8;

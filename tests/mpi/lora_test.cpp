@@ -10,7 +10,7 @@
 namespace shardwise::testing::lora {
 namespace {
 
-std::string peft_name(std::string_view path) { return "base_model.model." + hugging_face_name(path); }
+std::string peft_name(std::string_view path) { return "base_model.model." + llm::hugging_face_name(path); }
 
 // ---- Against PyTorch ----------------------------------------------------------------------------------------------
 
@@ -28,10 +28,10 @@ void check_against_pytorch(const LlamaMesh& mesh, bool recompute) {
   const auto steps = static_cast<Index>(losses.size());
   file.read_block("losses", View<double, 1>{losses.data(), {steps}, {0}, {steps}});
 
-  Llama<LlamaMesh, PlanType, double> model(mesh, config());
+  llm::Llama<LlamaMesh, PlanType, double> model(mesh, config());
   model.recompute_layers = recompute;
   load(model);
-  const auto given = detail::given_parameters_of(model);
+  const auto given = llm::detail::given_parameters_of(model);
   std::vector<Numbers> first;
   for (const auto& parameter : given) first.push_back(whole(parameter.cell->stored));
   AdamW adamw({.rate = settings.at("lr").get<double>(), .weight_decay = settings.at("wd").get<double>()});

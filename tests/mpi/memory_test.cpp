@@ -170,14 +170,14 @@ TEST_CASE("without gathers there is no call of the allocator at all") {
 TEST_CASE("a pipeline") {
   const int ranks = sw::world().size();
   const sw::Mesh<sw::pp, dp, tp> job(sw::world(), {ranks, 1, 1});
-  using Part = sw::Llama<Mesh>;
-  const sw::LlamaConfig config{
+  using Part = sw::llm::Llama<Mesh>;
+  const sw::llm::LlamaConfig config{
       .vocabulary = 61, .features = 40, .layers = 8, .heads = 4, .kv_heads = 4, .hidden = 60, .tied = true};
   for (const sw::PipelineSchedule& schedule :
        {sw::one_forward_one_backward(ranks, 4), sw::zb_h1(ranks, 4), sw::zb_v(ranks, 4)}) {
     const sw::Pipeline pipeline(job, schedule);
     auto stages = pipeline.stages([&](int stage, const Mesh& mesh) {
-      return Part(mesh, config, sw::LlamaPart::of(config, pipeline.schedule().rank_of_stage, stage));
+      return Part(mesh, config, sw::llm::LlamaPart::of(config, pipeline.schedule().rank_of_stage, stage));
     });
     sw::initialize(stages, 1);
     sw::AdamW adamw;

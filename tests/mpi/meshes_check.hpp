@@ -32,7 +32,7 @@ struct TrainingWay {
 };
 
 struct TrainingTask {
-  LlamaConfig config;
+  llm::LlamaConfig config;
   Index rows = 8;    ///< of the global batch
   Index length = 8;  ///< of a row, in tokens
   int steps = 8;
@@ -85,7 +85,7 @@ auto batch_of(const MeshType& mesh, const TrainingTask& task, int step, Index fi
 
 template <class PlanType, class T>
 Curve train(const LlamaMesh& mesh, const TrainingTask& task, const TrainingWay& way) {
-  Llama<LlamaMesh, PlanType, T> model(mesh, task.config);
+  llm::Llama<LlamaMesh, PlanType, T> model(mesh, task.config);
   model.recompute_layers = way.recompute;
   initialize(model, 5);
   ReduceOptions reduction{.bucket_bytes = way.bucket_bytes, .in_background = way.in_background};
@@ -173,7 +173,7 @@ struct Bounds<Eigen::bfloat16> {
 };
 
 /// The meshes of this job that fit: replicas of key and value heads only where these are fewer than the others.
-inline std::vector<LlamaMesh> meshes_for(const LlamaConfig& config) {
+inline std::vector<LlamaMesh> meshes_for(const llm::LlamaConfig& config) {
   std::vector<LlamaMesh> meshes;
   for (const LlamaMesh& mesh : llama_meshes(config)) {
     if (mesh.size<tp>() * mesh.size<kvr>() > config.heads) continue;

@@ -412,7 +412,7 @@ void check_pieces(const typename Q::MeshOf& mesh, Index heads, Index kv_heads, I
               k = random_dense({batch, total, kv_heads, head_dim}, 2),
               v = random_dense({batch, total, kv_heads, head_dim}, 3);
   const Dense whole = gather(attention(place<Q>(mesh, q), place<K>(mesh, k), place<K>(mesh, v)));
-  KeyValueCache<K> cache(mesh, batch, total + 1, kv_heads, head_dim);
+  llm::KeyValueCache<K> cache(mesh, batch, total + 1, kv_heads, head_dim);
   CHECK(cache.capacity() == total + 1);
   for (int round = 0; round < 2; ++round) {
     CHECK(cache.length() == 0);
@@ -453,7 +453,7 @@ TEST_CASE("options reach attention to a cache") {
   const auto mesh = line();
   const auto q = random<double, Reduced>(mesh, {1, 4, 2, 8}, 1),
              k = random<double, Reduced>(mesh, {1, 3, 2, 8}, 2);
-  KeyValueCache<On1<4, Reduced>> cache(mesh, 1, 9, 2, 8);
+  llm::KeyValueCache<On1<4, Reduced>> cache(mesh, 1, 9, 2, 8);
   cache.append(k, k);
   const AttentionOptions options{.causal = false, .scale = 0.2};
   CHECK(difference(gather(attention(q, cache, options)), gather(attention(q, k, k, options))) <= 1e-14);
@@ -467,7 +467,7 @@ TEST_CASE("rows of different lengths: each attends to its own tokens, wherever i
     const Dense all = random_dense({1, 9, heads, 4}, 10 * what + static_cast<std::uint64_t>(sequence));
     return tokens(all, first, count);
   };
-  KeyValueCache<K> cache(mesh, 4, 9, heads, 4);
+  llm::KeyValueCache<K> cache(mesh, 4, 9, heads, 4);
   const Index lengths[] = {5, 1, 8}, rows[] = {2, 0, 3};
   for (std::size_t s = 0; s < 3; ++s) {
     cache.select(std::array{rows[s]});
@@ -505,7 +505,7 @@ TEST_CASE("rows of different lengths: each attends to its own tokens, wherever i
 TEST_CASE("what the key/value cache refuses") {
   const auto mesh = line();
   using K = On1<4, Reduced>;
-  KeyValueCache<K> cache(mesh, 2, 4, 1, 8);
+  llm::KeyValueCache<K> cache(mesh, 2, 4, 1, 8);
   const auto three = random<double, Reduced>(mesh, {2, 3, 1, 8}, 1),
              two = random<double, Reduced>(mesh, {2, 2, 1, 8}, 1);
   cache.append(three, three);
@@ -536,12 +536,12 @@ TEST_CASE("what the key/value cache refuses") {
 }
 
 template <class K>
-concept Cachable = std::is_constructible_v<KeyValueCache<K>, Mesh<tp>, Index, Index, Index, Index>;
+concept Cachable = std::is_constructible_v<llm::KeyValueCache<K>, Mesh<tp>, Index, Index, Index, Index>;
 static_assert(Cachable<On1<4, Shard<2>>> && Cachable<On1<4, Reduced>> && Cachable<On1<4, Shard<0>>>);
 static_assert(!Cachable<On1<4, Shard<1>>> && !Cachable<On1<4, Partial<>>> && !Cachable<On1<3, Reduced>>);
-static_assert(!std::is_copy_constructible_v<KeyValueCache<On1<4, Reduced>>>);
+static_assert(!std::is_copy_constructible_v<llm::KeyValueCache<On1<4, Reduced>>>);
 template <class Q, class K>
-concept AttendsCache = requires(Q q, const KeyValueCache<K>& cache) {
+concept AttendsCache = requires(Q q, const llm::KeyValueCache<K>& cache) {
   attention(q, cache);
 };
 static_assert(AttendsCache<On1<4, Shard<2>>, On1<4, Reduced>> &&
@@ -549,7 +549,7 @@ static_assert(AttendsCache<On1<4, Shard<2>>, On1<4, Reduced>> &&
 
 /// Counted in the compiler: the last of four tokens, then one more, 2 of 8 heads on this rank.
 constexpr auto plan_of_cache = trace<Mesh<tp>>({4}, [](auto mesh) {
-  KeyValueCache<Tensor<float, 4, decltype(mesh), Reduced>> cache(mesh, 2, 8, 2, 16);
+  llm::KeyValueCache<Tensor<float, 4, decltype(mesh), Reduced>> cache(mesh, 2, 8, 2, 16);
   const auto prompt = empty<float, Reduced>(mesh, {2, 4, 2, 16}),
              token = empty<float, Reduced>(mesh, {2, 1, 2, 16});
   cache.append(prompt, prompt);

@@ -61,7 +61,7 @@ TEST_CASE("rms_norm: one wanted gradient is enough") {
         [&](const Dense& v) { return dense_rms_norm(all_x, v); }, weight);
 }
 
-Dense dense_rope(const Dense& x, const RopeOptions& options, const std::vector<Index>& positions = {}) {
+Dense dense_rope(const Dense& x, const llm::RopeOptions& options, const std::vector<Index>& positions = {}) {
   Dense y(x.shape);
   const Index sequence = x.extent(1), heads = x.extent(2), all = x.extent(3),
               d = options.dims > 0 ? options.dims : all, half = d / 2;
@@ -73,7 +73,7 @@ Dense dense_rope(const Dense& x, const RopeOptions& options, const std::vector<I
     const Index first = row * all + all - d;
     for (Index i = row * all; i < first; ++i) y[i] = x[i];
     for (Index i = 0; i < half; ++i) {
-      const double angle = position * kernel::rope_frequency(i, d, options.theta, options.scaling);
+      const double angle = position * llm::kernel::rope_frequency(i, d, options.theta, options.scaling);
       const Index at = first + (options.interleaved ? 2 * i : i),
                   beside = at + (options.interleaved ? 1 : half);
       y[at] = factor * (x[at] * std::cos(angle) - x[beside] * std::sin(angle));
@@ -84,27 +84,27 @@ Dense dense_rope(const Dense& x, const RopeOptions& options, const std::vector<I
 }
 
 template <class T, class P>
-void check_rope(const auto& mesh, const RopeOptions& options = {}) {
-  check([&](const auto& x) { return rope(x, options); },
+void check_rope(const auto& mesh, const llm::RopeOptions& options = {}) {
+  check([&](const auto& x) { return llm::rope(x, options); },
         [&](const Dense& x) { return dense_rope(x, options); }, random<T, P>(mesh, {2, 5, 3, 4}, 1));
 }
 
 TEST_CASE("rope") {
   const auto mesh = line();
   check_rope<double, Replicate>(mesh);
-  check_rope<double, Reduced>(mesh, {.theta = 500000, .scaling = RopeScaling{}});
+  check_rope<double, Reduced>(mesh, {.theta = 500000, .scaling = llm::RopeScaling{}});
   check_rope<double, Shard<0>>(mesh);
   check_rope<double, Shard<1>>(mesh);  // positions are global
   check_rope<double, Shard<1>>(
-      mesh, {.theta = 50, .first_position = 254, .scaling = RopeScaling{RopeType::linear, 2}});
+      mesh, {.theta = 50, .first_position = 254, .scaling = llm::RopeScaling{llm::RopeType::linear, 2}});
   check_rope<double, Shard<2>>(mesh);
   check_rope<double, Shard<2>>(mesh, {.dims = 2, .interleaved = true});
-  check_rope<double, Shard<1>>(mesh,
-                               {.scaling = RopeScaling{.rope_type = RopeType::yarn}, .interleaved = true});
+  check_rope<double, Shard<1>>(
+      mesh, {.scaling = llm::RopeScaling{.rope_type = llm::RopeType::yarn}, .interleaved = true});
   check_rope<double, Partial<>>(mesh);
   check_rope<Eigen::bfloat16, Shard<1>>(mesh);
   const auto two = grid();
-  check([](const auto& x) { return rope(x); }, [](const Dense& x) { return dense_rope(x, {}); },
+  check([](const auto& x) { return llm::rope(x); }, [](const Dense& x) { return dense_rope(x, {}); },
         random<double, Shard<1>, Shard<2>>(two, {2, 5, 3, 4}, 1));
 }
 
@@ -113,8 +113,8 @@ void check_rope_of_documents(const auto& mesh) {
   Dense numbers({2, 6});
   numbers.values = {4, 4, 4, 0, 0, -1, -3, 4, 0, 4, 4, 4};
   const auto documents = place<Tensor<std::int32_t, 2, Mesh<tp>, Documents>>(mesh, numbers);
-  const RopeOptions options{.theta = 50, .first_position = 2};
-  check([&](const auto& x) { return rope(x, documents, options); },
+  const llm::RopeOptions options{.theta = 50, .first_position = 2};
+  check([&](const auto& x) { return llm::rope(x, documents, options); },
         [&](const Dense& x) {
           return dense_rope(x, options, {0, 1, 2, 0, 1, 0, 0, 0, 0, 0, 1, 2});
         },
@@ -125,8 +125,8 @@ constexpr Index begins[] = {300, 0};
 
 template <class P>
 void check_rope_of_rows(const auto& mesh) {
-  const RopeOptions options{.theta = 50, .first_position = 2, .row_positions = begins};
-  check([&](const auto& x) { return rope(x, options); },
+  const llm::RopeOptions options{.theta = 50, .first_position = 2, .row_positions = begins};
+  check([&](const auto& x) { return llm::rope(x, options); },
         [&](const Dense& x) {
           return dense_rope(x, options, {300, 301, 302, 0, 1, 2});
         },
@@ -184,12 +184,12 @@ TEST_CASE("rope: positions begin anew in each document") {
 TEST_CASE("rope: what it refuses") {
   const auto mesh = line();
   CHECK(message_of<std::invalid_argument>([&] {
-          rope(random<double, Reduced>(mesh, {1, 2, 1, 4}, 1),
-               random_ids<std::int32_t, Reduced>(mesh, {1, 3}, 2, 1));
+          llm::rope(random<double, Reduced>(mesh, {1, 2, 1, 4}, 1),
+                    random_ids<std::int32_t, Reduced>(mesh, {1, 3}, 2, 1));
         }) == "rope: the documents are [1 x 3], but x is [1 x 2 x 1 x 4]: they are numbers of its tokens");
-  const auto refusal = [&](Index head_dim, const RopeOptions& options) {
+  const auto refusal = [&](Index head_dim, const llm::RopeOptions& options) {
     return message_of<std::invalid_argument>([&] {
-      rope(random<double, Reduced>(mesh, {1, 2, 1, head_dim}, 1), options);
+      llm::rope(random<double, Reduced>(mesh, {1, 2, 1, head_dim}, 1), options);
     });
   };
   CHECK(refusal(5, {}) == "rope: head_dim is 5, but it must be even: its numbers are rotated in pairs");
@@ -203,14 +203,14 @@ TEST_CASE("rope: what it refuses") {
   CHECK(refusal(4, {.row_positions = before_begin}) ==
         "rope: a row's position is -3, but positions count from 0");
   CHECK(message_of<std::invalid_argument>([&] {
-          rope(random<double, Reduced>(mesh, {1, 2, 1, 4}, 1),
-               random_ids<std::int32_t, Reduced>(mesh, {1, 2}, 2, 1), {.row_positions = before_begin});
+          llm::rope(random<double, Reduced>(mesh, {1, 2, 1, 4}, 1),
+                    random_ids<std::int32_t, Reduced>(mesh, {1, 2}, 2, 1), {.row_positions = before_begin});
         }) == "rope: row_positions are given, but positions restart in each document");
-  CHECK(refusal(4, {.scaling = RopeScaling{.factor = -2}}) ==
+  CHECK(refusal(4, {.scaling = llm::RopeScaling{.factor = -2}}) ==
         "rope: the scaling factor is -2, but it must be positive");
-  CHECK(refusal(4, {.scaling = RopeScaling{.low_freq_factor = 4}}) ==
+  CHECK(refusal(4, {.scaling = llm::RopeScaling{.low_freq_factor = 4}}) ==
         "rope: low_freq_factor is 4, but it must be less than high_freq_factor, 4");
-  CHECK(refusal(4, {.scaling = RopeScaling{.original_max_position_embeddings = 0}}) ==
+  CHECK(refusal(4, {.scaling = llm::RopeScaling{.original_max_position_embeddings = 0}}) ==
         "rope: original_max_position_embeddings is 0, but it must be positive");
 }
 
@@ -255,10 +255,10 @@ static_assert(why_norm<Shard<1>, Replicate> ==
               Reason::replicated_operand_meets_blocks_so_its_gradient_would_be_pending);
 static_assert(why_norm<Partial<>, Reduced> == Reason::operation_is_not_linear_so_it_needs_the_finished_sum);
 static_assert(why_not<RmsNormOp, On1<0, Reduced>, On1<1, Reduced>> == Reason::operands_do_not_fit_in_rank);
-static_assert(why_not<RopeOp, On1<4, Shard<3>>> ==
+static_assert(why_not<llm::RopeOp, On1<4, Shard<3>>> ==
               Reason::operation_needs_this_dimension_whole_on_every_rank);
-static_assert(why_not<RopeOp, On1<3, Reduced>> == Reason::operands_do_not_fit_in_rank);
-static_assert(why_not<RopeOp, On1<4, Partial<Max>>> ==
+static_assert(why_not<llm::RopeOp, On1<3, Reduced>> == Reason::operands_do_not_fit_in_rank);
+static_assert(why_not<llm::RopeOp, On1<4, Partial<Max>>> ==
               Reason::pending_maximum_or_minimum_must_be_reduced_first);
 static_assert(why_not<SwigluOp, On1<2, Partial<>>, On1<2, Reduced>> ==
               Reason::operation_is_not_linear_so_it_needs_the_finished_sum);

@@ -236,8 +236,8 @@ TEST_CASE("rounded to nearest the second moment of Adam stalls; rounded stochast
 /// random bit, so no loss is below log(2) in the mean.
 double trained_loss(StateType state) {
   const Grid mesh(world(), {any, 1});
-  Llama<Grid> model(mesh,
-                    {.vocabulary = 13, .features = 24, .layers = 2, .heads = 4, .kv_heads = 2, .hidden = 48});
+  llm::Llama<Grid> model(
+      mesh, {.vocabulary = 13, .features = 24, .layers = 2, .heads = 4, .kv_heads = 2, .hidden = 48});
   initialize(model, 1);
   AdamW adamw({.rate = 1e-2, .state = state});
   double sum = 0;

@@ -21,6 +21,8 @@
 namespace shardwise::testing {
 namespace {
 
+using namespace shardwise::llm;
+
 using Job = Mesh<pp, dp, cp>;
 constexpr Index batch = 4, length = 11;
 constexpr int micro_batches = 4;

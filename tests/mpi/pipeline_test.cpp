@@ -26,6 +26,8 @@
 namespace shardwise::testing {
 namespace {
 
+using namespace shardwise::llm;
+
 using Stage = Mesh<dp, tp>;
 using Job = Mesh<pp, dp, tp>;
 constexpr Index batch = 4, length = 6;

@@ -145,7 +145,7 @@ namespace {
 
 /// A layer of a sequence parallel Llama, with its attention as it is or behind a style.
 using Split = AxisList<tp, kvr>;
-using Sequence = sw::LlamaSequenceParallel<Split>;
+using Sequence = sw::llm::LlamaSequenceParallel<Split>;
 template <class>
 struct WithAttention;
 template <class... Uses>
@@ -162,9 +162,9 @@ struct MakeLayer {
   template <class MeshType>
   auto operator()(const MeshType& mesh) const {
     const int heads = std::max(4, sw::world().size());  // at least one for each rank
-    const sw::LlamaConfig config{
+    const sw::llm::LlamaConfig config{
         .features = 12, .heads = heads, .kv_heads = heads, .head_dim = 4, .hidden = 10, .deviation = 0.3};
-    return sw::LlamaLayer<MeshType, sw::PlanBelow<PlanType, "layers.*">, double>(mesh, config);
+    return sw::llm::LlamaLayer<MeshType, sw::PlanBelow<PlanType, "layers.*">, double>(mesh, config);
   }
 };
 
@@ -181,7 +181,7 @@ TEST_CASE("a Llama's attention behind a style that a plan gives it") {
     // The style gathers what the projections would have gathered.
     CHECK(traffic(prepared) == expect("all_gather 2, reduce_scatter 2 / all_gather 2, reduce_scatter 2"));
     CHECK(same_communication(plain, prepared));
-    using Attention = sw::Llama<sw::Mesh<tp, kvr>, Prepared>::Layer::Attention;
+    using Attention = sw::llm::Llama<sw::Mesh<tp, kvr>, Prepared>::Layer::Attention;
     using Taken = decltype(sw::detail::taken_by(
         std::declval<const Attention&>(),
         std::declval<sw::Tensor<float, 3, sw::Mesh<tp, kvr>, Shard<1>, Shard<1>>>()));

@@ -53,9 +53,10 @@ double difference(const Numbers& a, const Numbers& b) {
 using OneAxis = Mesh<tp>;
 
 template <class Block, class Style, int Out, int In>
-using Layer = Linear<OneAxis, Styles<Style, Quantized<Block>>, float, Out, In>;
+using Layer = Linear<OneAxis, Styles<Style, llm::Quantized<Block>>, float, Out, In>;
 
-TEST_CASE_TEMPLATE("a layer multiplies by the numbers of its blocks", Block, Block16, Block8, Block4) {
+TEST_CASE_TEMPLATE("a layer multiplies by the numbers of its blocks", Block, llm::Block16, llm::Block8,
+                   llm::Block4) {
   const OneAxis mesh(world(), {world().size()}), alone(self(), {1});
   Layer<Block, ColwiseParallel<tp>, 1, 1> wide(mesh, {96}, {41}), wide_alone(alone, {96}, {41});
   Layer<Block, RowwiseParallel<tp>, 1, 2> narrow(mesh, {5, 32}, {7}), narrow_alone(alone, {5, 32}, {7});
@@ -81,8 +82,8 @@ TEST_CASE_TEMPLATE("a layer multiplies by the numbers of its blocks", Block, Blo
                    whole(exact(narrow_alone, z_alone, std::integral_constant<int, 2>()))) < 0.01);
 }
 
-TEST_CASE_TEMPLATE("the gradient of the input is the product with the numbers", Block, Block16, Block8,
-                   Block4) {
+TEST_CASE_TEMPLATE("the gradient of the input is the product with the numbers", Block, llm::Block16,
+                   llm::Block8, llm::Block4) {
   const OneAxis mesh(world(), {world().size()});
   Layer<Block, ColwiseParallel<tp>, 2, 1> up(mesh, {64}, {5, 32});
   Layer<Block, RowwiseParallel<tp>, 1, 2> down(mesh, {5, 32}, {64});
@@ -107,7 +108,7 @@ TEST_CASE_TEMPLATE("the gradient of the input is the product with the numbers", 
 
 TEST_CASE("redistribution moves whole blocks") {
   const OneAxis mesh(world(), {world().size()}), alone(self(), {1});
-  Layer<Block4, ColwiseParallel<tp>, 1, 1> layer(mesh, {64}, {41}), layer_alone(alone, {64}, {41});
+  Layer<llm::Block4, ColwiseParallel<tp>, 1, 1> layer(mesh, {64}, {41}), layer_alone(alone, {64}, {41});
   initialize(layer, 3);
   initialize(layer_alone, 3);
   const auto gathered = redistribute<Replicate>(layer.weight.stored());
@@ -120,7 +121,7 @@ TEST_CASE("redistribution moves whole blocks") {
 
 template <class Style>
 struct Pair : Module<Pair<Style>> {
-  using Part = Linear<OneAxis, Styles<Style, shardwise::Quantized<Block8>>, float, 1, 1, false>;
+  using Part = Linear<OneAxis, Styles<Style, shardwise::llm::Quantized<llm::Block8>>, float, 1, 1, false>;
 
   explicit Pair(const OneAxis& mesh)
       : first(mesh, Shape<1>{32}, Shape<1>{6}), second(mesh, Shape<1>{32}, Shape<1>{6}) {}
@@ -147,7 +148,7 @@ TEST_CASE("copies between meshes move whole blocks") {  // 6 · 34 bytes are not
 
 TEST_CASE("blocks are gathered as they are, whatever type messages have") {
   const Mesh<dp> mesh(world(), {world().size()});
-  Linear<Mesh<dp>, Styles<FullyShard<dp>, shardwise::Quantized<Block8>>, float, 1, 1, false> layer(
+  Linear<Mesh<dp>, Styles<FullyShard<dp>, shardwise::llm::Quantized<llm::Block8>>, float, 1, 1, false> layer(
       mesh, Shape<1>{64}, Shape<1>{6});
   initialize(layer, 3);
   const Unit unit(layer);
@@ -160,21 +161,21 @@ TEST_CASE("blocks are gathered as they are, whatever type messages have") {
   CHECK(y() == before);
 }
 
-constexpr LlamaConfig config{.vocabulary = 41,
-                             .features = 64,
-                             .layers = 2,
-                             .heads = 8,
-                             .kv_heads = 8,
-                             .head_dim = 32,
-                             .hidden = 7 * 32,
-                             .deviation = 0.2};
+constexpr llm::LlamaConfig config{.vocabulary = 41,
+                                  .features = 64,
+                                  .layers = 2,
+                                  .heads = 8,
+                                  .kv_heads = 8,
+                                  .head_dim = 32,
+                                  .hidden = 7 * 32,
+                                  .deviation = 0.2};
 
 template <class Block>
-using Quantized = Llama<LlamaMesh, LlamaQuantized<TensorPlan, Block>>;
+using llm::Quantized = llm::Llama<LlamaMesh, llm::LlamaQuantized<TensorPlan, Block>>;
 template <class Block>
-using Colwise = Llama<LlamaMesh, LlamaQuantized<LlamaColwiseParallel<Split>, Block>>;
+using Colwise = llm::Llama<LlamaMesh, llm::LlamaQuantized<llm::LlamaColwiseParallel<Split>, Block>>;
 template <class Block>
-using Sharded = Llama<LlamaMesh, PlanWith<LlamaQuantized<TensorPlan, Block>, FullyShard<dp>>>;
+using Sharded = llm::Llama<LlamaMesh, PlanWith<llm::LlamaQuantized<TensorPlan, Block>, FullyShard<dp>>>;
 
 /// Of two sequences of so many tokens.
 template <class Model>
@@ -201,53 +202,53 @@ std::vector<Index> tokens_of(const Model& model, const LlamaMesh& mesh) {
 }
 
 template <class Block>
-void check_llama(const LlamaConfig& settings) {
+void check_llama(const llm::LlamaConfig& settings) {
   const ScratchFolder folder;
   const LlamaMesh alone = llama_alone();
-  Llama<LlamaMesh, TensorPlan> floats(alone, settings);
+  llm::Llama<LlamaMesh, TensorPlan> floats(alone, settings);
   initialize(floats, 1);
-  if (world().rank() == 0) save_llama(floats, folder.path() / "model");
+  if (world().rank() == 0) llm::save_llama(floats, folder.path() / "model");
   world().barrier();
 
-  Quantized<Block> reference(alone, settings);
-  load_llama(reference, folder.path() / "model");
+  llm::Quantized<Block> reference(alone, settings);
+  llm::load_llama(reference, folder.path() / "model");
   const Numbers logits = logits_of(reference, alone);
   const double loss = difference(logits, logits_of(floats, alone));
-  CHECK(loss < (std::is_same_v<Block, Block4> ? 0.5 : 0.03));
+  CHECK(loss < (std::is_same_v<Block, llm::Block4> ? 0.5 : 0.03));
   CHECK(loss > 1e-4);
   const Numbers of_many = logits_of(reference, alone, 20);
   const std::vector<Index> tokens = tokens_of(reference, alone);
   for (const LlamaMesh& mesh : llama_meshes(settings)) {
     INFO("dp ", mesh.size<dp>(), " tp ", mesh.size<tp>(), " kvr ", mesh.size<kvr>());
-    Quantized<Block> model(mesh, settings);
-    const Index bytes = load_llama(model, folder.path() / "model");
+    llm::Quantized<Block> model(mesh, settings);
+    const Index bytes = llm::load_llama(model, folder.path() / "model");
     CHECK(bytes > 0);
     CHECK(difference(logits_of(model, mesh), logits) < 0.02);
     CHECK(tokens_of(model, mesh) == tokens);
     Colwise<Block> colwise(mesh, settings);
-    load_llama(colwise, folder.path() / "model");
+    llm::load_llama(colwise, folder.path() / "model");
     CHECK(logits_of(colwise, mesh, 20) == of_many);  // bit for bit, on any number of ranks
     CHECK(tokens_of(colwise, mesh) == tokens);
     Sharded<Block> sharded(mesh, settings);
-    load_llama(sharded, folder.path() / "model");
+    llm::load_llama(sharded, folder.path() / "model");
     CHECK(difference(logits_of(sharded, mesh), logits) < 0.02);
   }
 }
 
-TEST_CASE_TEMPLATE("a Llama reads its blocks, and writes the same tokens on every mesh", Block, Block16,
-                   Block8, Block4) {
+TEST_CASE_TEMPLATE("a Llama reads its blocks, and writes the same tokens on every mesh", Block, llm::Block16,
+                   llm::Block8, llm::Block4) {
   check_llama<Block>(config);
 }
-TEST_CASE_TEMPLATE("a head that is the table of tokens", Block, Block16, Block8, Block4) {
-  LlamaConfig tied = config;
+TEST_CASE_TEMPLATE("a head that is the table of tokens", Block, llm::Block16, llm::Block8, llm::Block4) {
+  llm::LlamaConfig tied = config;
   tied.tied = true;
   tied.qkv_bias = true;
   check_llama<Block>(tied);
 }
 
-TEST_CASE_TEMPLATE("queries that share keys have the same bits on every mesh", Block, Block16, Block8,
-                   Block4) {
-  LlamaConfig few = config;
+TEST_CASE_TEMPLATE("queries that share keys have the same bits on every mesh", Block, llm::Block16,
+                   llm::Block8, llm::Block4) {
+  llm::LlamaConfig few = config;
   few.kv_heads = 2;
   const LlamaMesh alone = llama_alone();
   Colwise<Block> reference(alone, few);
@@ -263,7 +264,7 @@ TEST_CASE_TEMPLATE("queries that share keys have the same bits on every mesh", B
 
 TEST_CASE("errors name what does not fit blocks") {
   const OneAxis mesh(world(), {world().size()});
-  using L = Layer<Block8, ColwiseParallel<tp>, 1, 1>;
+  using L = Layer<llm::Block8, ColwiseParallel<tp>, 1, 1>;
   CHECK_THROWS_WITH_AS(
       L(mesh, {40}, {8}),
       "Linear: the last of the extents [8 x 40] is not a multiple of the 32 numbers of a block",
@@ -273,35 +274,35 @@ TEST_CASE("errors name what does not fit blocks") {
   CHECK_THROWS_WITH_AS(layer(full<float, Replicate>(mesh, {2, 32}, 1.F)),
                        "linear: the operand [2 x 32] does not fit the weight [8 x 2] of blocks of 32 numbers",
                        std::invalid_argument);
-  LlamaConfig odd = config;
+  llm::LlamaConfig odd = config;
   odd.hidden = 100;
-  CHECK_THROWS_WITH_AS(Quantized<Block8>(llama_alone(), odd),
+  CHECK_THROWS_WITH_AS(llm::Quantized<llm::Block8>(llama_alone(), odd),
                        "Llama: 100 hidden features are not a multiple of the 32 numbers of a block",
                        std::invalid_argument);
 
   const ScratchFolder folder;
-  Llama<LlamaMesh, TensorPlan> floats(llama_alone(), config);
+  llm::Llama<LlamaMesh, TensorPlan> floats(llama_alone(), config);
   initialize(floats, 1);
   if (world().rank() == 0) {
     floats.layers[1].mlp->down.weight.writable().data[70] = std::numeric_limits<float>::quiet_NaN();
-    save_llama(floats, folder.path() / "model", {});
+    llm::save_llama(floats, folder.path() / "model", {});
   }
   world().barrier();
   const LlamaMesh all(world(), LlamaMesh::SizesOf{1, world().size(), 1});
-  Quantized<Block4> model(all, config);
-  CHECK_THROWS_WITH_AS(load_llama(model, folder.path() / "model"),
+  llm::Quantized<llm::Block4> model(all, config);
+  CHECK_THROWS_WITH_AS(llm::load_llama(model, folder.path() / "model"),
                        doctest::Contains("a number is nan, expected one to quantise, of at most 520000"),
                        std::runtime_error);
   world().barrier();
   if (world().rank() == 0) {
     floats.layers[1].mlp->down.weight.writable().data[70] = -6e5F;
-    save_llama(floats, folder.path() / "model", {});
+    llm::save_llama(floats, folder.path() / "model", {});
   }
   world().barrier();
-  CHECK_THROWS_WITH_AS(load_llama(model, folder.path() / "model"), doctest::Contains("a number is -6"),
+  CHECK_THROWS_WITH_AS(llm::load_llama(model, folder.path() / "model"), doctest::Contains("a number is -6"),
                        std::runtime_error);
   initialize(model, 1);
-  CHECK_THROWS_WITH_AS(save_llama(model, folder.path() / "other"),
+  CHECK_THROWS_WITH_AS(llm::save_llama(model, folder.path() / "other"),
                        doctest::Contains("quantised weights (q4) are not saved"), std::runtime_error);
 }
 

@@ -493,7 +493,7 @@ TEST_CASE(
 
 // ---- Llama ------------------------------------------------------------------------------------------------
 
-constexpr LlamaConfig llama_config{
+constexpr llm::LlamaConfig llama_config{
     .vocabulary = 13, .features = 12, .layers = 2, .heads = 6, .kv_heads = 2, .head_dim = 4, .hidden = 10};
 constexpr Index batch = 5, length = 7;  // neither is divided by the ranks
 
@@ -517,9 +517,9 @@ struct LlamaStep {
 
   template <class MeshType>
   void operator()(const MeshType& mesh) const {
-    LlamaConfig config = llama_config;
+    llm::LlamaConfig config = llama_config;
     config.layers = depth;
-    Llama<MeshType, PlanType> model(mesh, config);
+    llm::Llama<MeshType, PlanType> model(mesh, config);
     CHECK_FALSE(model.recompute_layers);
     model.recompute_layers = again;
     if (first) model.recompute_first = *first;
@@ -568,7 +568,7 @@ void check_llama(const LlamaMesh& mesh, bool sequence_parallel) {
   // One layer more: one x more, and in the backward pass its forward pass.
   const auto deeper_kept = agreed_plan(mesh, LlamaStep<PlanType>{depth + 1, false, &deeper_bits});
   const auto deeper = agreed_plan(mesh, LlamaStep<PlanType>{depth + 1, true, &deeper_again_bits});
-  using Tokens = typename Llama<LlamaMesh, PlanType>::Tokens;
+  using Tokens = typename llm::Llama<LlamaMesh, PlanType>::Tokens;
   using X = decltype(enter(std::declval<const Tokens&>()(std::declval<Ids<LlamaMesh>>())));
   const X x(mesh, {batch, length, llama_config.features});
   CHECK(deeper.peak_activation_bytes() - again.peak_activation_bytes() == x.buffer()->bytes);

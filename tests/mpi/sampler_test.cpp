@@ -33,14 +33,14 @@
 #include "scratch_folder.hpp"
 
 namespace sw = shardwise;
-using sw::BatchOptions;
-using sw::BatchSampler;
 using sw::dp;
 using sw::Index;
-using sw::LastBatch;
 using sw::Replicate;
 using sw::Shard;
 using sw::tp;
+using sw::llm::BatchOptions;
+using sw::llm::BatchSampler;
+using sw::llm::LastBatch;
 
 namespace {
 
@@ -81,7 +81,7 @@ constexpr bool as_on_a_real_mesh(const typename MeshType::SizesOf& sizes,
   sw::trace<MeshType>(
       sizes,
       [&](const MeshType& mesh) {
-        const auto batch = sw::load_batch(mesh, Imagined{1000}, sampler, 8, 1);
+        const auto batch = sw::llm::load_batch(mesh, Imagined{1000}, sampler, 8, 1);
         same = batch.inputs.shape() == sw::Shape<2>{7, 8} &&
                batch.targets.local_shape() == sw::Shape<2>{rows, 8} && batch.counted == sampler.counted(8);
       },
@@ -93,12 +93,12 @@ static_assert(as_on_a_real_mesh<sw::Mesh<dp, tp>>({2, 2}, {1, 0}, 3));
 static_assert(as_on_a_real_mesh<sw::Mesh<tp>>({2}, {1}, 7));
 static_assert(as_on_a_real_mesh<sw::Mesh<replica, tp, dp>>({2, 1, 2}, {1, 0, 1}, 1));
 
-static_assert(std::same_as<sw::TokenIds<sw::Mesh<dp, sw::cp>>,
+static_assert(std::same_as<sw::llm::TokenIds<sw::Mesh<dp, sw::cp>>,
                            sw::Tensor<std::int32_t, 2, sw::Mesh<dp, sw::cp>, Shard<0>, Shard<1>>>);
-static_assert(std::same_as<sw::DocumentNumbers<sw::Mesh<dp, sw::cp>>,
+static_assert(std::same_as<sw::llm::DocumentNumbers<sw::Mesh<dp, sw::cp>>,
                            sw::Tensor<std::int32_t, 2, sw::Mesh<dp, sw::cp>, Shard<0>, Replicate>>);
 static_assert(
-    std::same_as<sw::TokenIds<sw::Mesh<replica, tp, dp>>,
+    std::same_as<sw::llm::TokenIds<sw::Mesh<replica, tp, dp>>,
                  sw::Tensor<std::int32_t, 2, sw::Mesh<replica, tp, dp>, Shard<0>, Replicate, Shard<0>>>);
 
 // ---- Batches ----
@@ -135,7 +135,7 @@ void same_batches_on(const MeshType& mesh, const BatchSampler& sampler) {
     Index counted = 0;
     for (Index micro = 0; micro < sampler.options().micro_batches; ++micro) {
       read.clear();
-      const auto batch = sw::load_batch(mesh, corpus, sampler, step, micro);
+      const auto batch = sw::llm::load_batch(mesh, corpus, sampler, step, micro);
       const Whole whole = expected(sampler, step, micro);
       const sw::Range own = batch.inputs.box().range(0);
       CHECK(batch.inputs.shape() == sw::Shape<2>{sampler.micro_batch(), sampler.options().length});
@@ -212,7 +212,7 @@ TEST_CASE("what the next step reads is asked for ahead") {
   for (Index step = 0; step < 4; ++step) {
     read.clear();
     asked.clear();
-    sw::load_batch(mesh, corpus, sampler, step, 1);
+    sw::llm::load_batch(mesh, corpus, sampler, step, 1);
     if (step > 0) CHECK(read == before);
     before = asked;
   }
@@ -224,11 +224,12 @@ TEST_CASE("a step's batch does not depend on the steps before") {
   const BatchOptions options{.length = 4, .batch = 8, .seed = 6};
   std::vector<Ids> all;
   for (Index step = 0; step < 70; ++step) {
-    all.push_back(sw::full_tensor(sw::load_batch(mesh, corpus, BatchSampler(1000, options), step).inputs));
+    all.push_back(
+        sw::full_tensor(sw::llm::load_batch(mesh, corpus, BatchSampler(1000, options), step).inputs));
   }
   const BatchSampler again(1000, options);
   for (Index step = 40; step < 70; ++step) {
-    CHECK(sw::full_tensor(sw::load_batch(mesh, corpus, again, step).inputs) ==
+    CHECK(sw::full_tensor(sw::llm::load_batch(mesh, corpus, again, step).inputs) ==
           all[static_cast<std::size_t>(step)]);
   }
   CHECK(all[0] != all[1]);
@@ -252,11 +253,11 @@ TEST_CASE("sums of micro-batches over `counted` are the mean of the step") {
   for (Index step = 0; step < 2 * whole.steps_per_epoch(); ++step) {
     double accumulated = 0;
     for (Index micro = 0; micro < 4; ++micro) {
-      const auto batch = sw::load_batch(mesh, corpus, cut, step, micro);
+      const auto batch = sw::llm::load_batch(mesh, corpus, cut, step, micro);
       accumulated += loss(sum, batch) / static_cast<double>(batch.counted);
       ragged = ragged || batch.counted % 5 != 0;
     }
-    const double direct = loss(mean, sw::load_batch(mesh, corpus, whole, step));
+    const double direct = loss(mean, sw::llm::load_batch(mesh, corpus, whole, step));
     CHECK(std::abs(accumulated - direct) < 1e-12);
   }
   CHECK(ragged);
@@ -265,11 +266,11 @@ TEST_CASE("sums of micro-batches over `counted` are the mean of the step") {
 namespace {
 
 /// Documents of different lengths, of which between one token and half is learned.
-std::vector<sw::TrainingDocument> dialogues(Index count) {
-  std::vector<sw::TrainingDocument> documents;
+std::vector<sw::llm::TrainingDocument> dialogues(Index count) {
+  std::vector<sw::llm::TrainingDocument> documents;
   for (Index i = 0; i < count; ++i) {
     const Index size = 3 + i * i % 11, learned = 1 + i % (size / 2);
-    sw::TrainingDocument document{{}, {{size - learned, learned}}};
+    sw::llm::TrainingDocument document{{}, {{size - learned, learned}}};
     for (Index at = 0; at < size; ++at)
       document.tokens.push_back(static_cast<std::int32_t>((i * 7 + at * at) % 31));
     documents.push_back(std::move(document));
@@ -279,17 +280,18 @@ std::vector<sw::TrainingDocument> dialogues(Index count) {
 
 /// The losses of the first steps of a run.
 template <class MeshType>
-std::vector<double> losses(const MeshType& mesh, const sw::DocumentRows& rows, const BatchOptions& options) {
+std::vector<double> losses(const MeshType& mesh, const sw::llm::DocumentRows& rows,
+                           const BatchOptions& options) {
   const BatchSampler sampler = rows.sampler(options);
-  const sw::LlamaConfig config{.vocabulary = 31,
-                               .features = 8,
-                               .layers = 1,
-                               .heads = 4,
-                               .kv_heads = 4,
-                               .hidden = 12,
-                               .context = 12,
-                               .deviation = 0.2};
-  sw::Llama<MeshType, sw::LlamaTensorParallel<>, double> model(mesh, config);
+  const sw::llm::LlamaConfig config{.vocabulary = 31,
+                                    .features = 8,
+                                    .layers = 1,
+                                    .heads = 4,
+                                    .kv_heads = 4,
+                                    .hidden = 12,
+                                    .context = 12,
+                                    .deviation = 0.2};
+  sw::llm::Llama<MeshType, sw::llm::LlamaTensorParallel<>, double> model(mesh, config);
   sw::initialize(model, 1);
   sw::AdamW adamw({.rate = 1e-2});
   const sw::LinearCrossEntropyLoss sum({.reduction = sw::Reduction::sum});
@@ -297,7 +299,7 @@ std::vector<double> losses(const MeshType& mesh, const sw::DocumentRows& rows, c
   for (Index step = 0; step < sampler.steps_per_epoch() + 2; ++step) {
     double loss = 0;
     for (Index micro = 0; micro < options.micro_batches; ++micro) {
-      const auto batch = sw::load_batch(mesh, rows, sampler, step, micro);
+      const auto batch = sw::llm::load_batch(mesh, rows, sampler, step, micro);
       sw::Tape tape;
       const auto part = sw::scale(model(tape.constant(batch.inputs), batch.targets, sum),
                                   1 / static_cast<double>(batch.counted));
@@ -314,14 +316,14 @@ std::vector<double> losses(const MeshType& mesh, const sw::DocumentRows& rows, c
 }  // namespace
 
 TEST_CASE("rows of documents are the same on every mesh") {
-  const sw::DocumentRows rows(dialogues(23), {.length = 12, .packed = true});
+  const sw::llm::DocumentRows rows(dialogues(23), {.length = 12, .packed = true});
   const BatchSampler sampler = rows.sampler({.batch = 4, .micro_batches = 2, .last = LastBatch::pad});
   on_each_mesh([&](const auto& mesh) {
     Index epoch = 0;
     for (Index step = 0; step < sampler.steps_per_epoch(); ++step) {
       Index counted = 0;
       for (Index micro = 0; micro < 2; ++micro) {
-        const auto batch = sw::load_batch(mesh, rows, sampler, step, micro);
+        const auto batch = sw::llm::load_batch(mesh, rows, sampler, step, micro);
         Ids inputs(2, 12), targets(2, 12), documents(2, 12);
         Index row = 0;
         for (const auto number : sampler.sequences(step, micro)) {
@@ -342,21 +344,21 @@ TEST_CASE("rows of documents are the same on every mesh") {
     CHECK(epoch == all);  // each answer once
   });
   const sw::Mesh<dp> mesh(sw::world(), {sw::any});
-  CHECK_THROWS_WITH_AS(sw::load_batch(mesh, rows, BatchSampler(100, {.length = 12, .batch = 2}), 0),
+  CHECK_THROWS_WITH_AS(sw::llm::load_batch(mesh, rows, BatchSampler(100, {.length = 12, .batch = 2}), 0),
                        doctest::Contains("the sampler was made for 8 of 12"), std::invalid_argument);
 }
 
 TEST_CASE("a mix gives the same batches on every mesh") {
   const BatchOptions options{.length = 12, .batch = 6, .micro_batches = 2, .seed = 5};
-  sw::DocumentRows rows(dialogues(23), {.length = 12, .packed = true});
+  sw::llm::DocumentRows rows(dialogues(23), {.length = 12, .packed = true});
   rows.add(dialogues(5));
   const BatchSampler of_rows = rows.sampler(options, {1, 2}),
                      of_tokens({{200, 1}, {30, 2}, {61, 1}}, options);
   on_each_mesh([&](const auto& mesh) {
     for (Index step = 0; step < of_rows.steps_per_epoch() + 2; ++step) {
       for (Index micro = 0; micro < 2; ++micro) {
-        const auto batch = sw::load_batch(mesh, rows, of_rows, step, micro);
-        const auto text = sw::load_batch(mesh, Counting{291}, of_tokens, step, micro);
+        const auto batch = sw::llm::load_batch(mesh, rows, of_rows, step, micro);
+        const auto text = sw::llm::load_batch(mesh, Counting{291}, of_tokens, step, micro);
         Ids inputs(3, 12), targets(3, 12), documents(3, 12), first(3, 1);
         Index row = 0;
         for (const auto number : of_rows.sequences(step, micro)) {
@@ -379,7 +381,7 @@ TEST_CASE("a mix gives the same batches on every mesh") {
 
 TEST_CASE("no division of the work changes the loss of answers") {
   for (const bool packed : {false, true}) {
-    const sw::DocumentRows rows(dialogues(29), {.length = 12, .packed = packed});
+    const sw::llm::DocumentRows rows(dialogues(29), {.length = 12, .packed = packed});
     const BatchOptions options{.batch = 12, .seed = 3, .last = LastBatch::pad};
     const auto expected = losses(sw::Mesh<dp, tp>(sw::self(), {1, 1}), rows, options);
     CHECK(expected.back() < expected.front());
@@ -403,13 +405,13 @@ TEST_CASE("no division of the work changes the loss of answers") {
 TEST_CASE("what cannot be loaded") {
   const sw::Mesh<dp> mesh(sw::world(), {sw::any});
   const BatchSampler sampler(100, {.length = 4, .batch = 6, .micro_batches = 2});
-  CHECK_THROWS_WITH_AS(sw::load_batch(mesh, Counting{99}, sampler, 0),
+  CHECK_THROWS_WITH_AS(sw::llm::load_batch(mesh, Counting{99}, sampler, 0),
                        "load_batch: the corpus has 99 tokens, but the sampler was made for 100",
                        std::invalid_argument);
-  CHECK_THROWS_WITH_AS(sw::load_batch(mesh, Counting{100}, sampler, -1), "BatchSampler: step -1 is negative",
-                       std::invalid_argument);
-  CHECK_THROWS_WITH_AS(sw::load_batch(mesh, Counting{100}, sampler, 0, 2), "BatchSampler: micro-batch 2 of 2",
-                       std::invalid_argument);
+  CHECK_THROWS_WITH_AS(sw::llm::load_batch(mesh, Counting{100}, sampler, -1),
+                       "BatchSampler: step -1 is negative", std::invalid_argument);
+  CHECK_THROWS_WITH_AS(sw::llm::load_batch(mesh, Counting{100}, sampler, 0, 2),
+                       "BatchSampler: micro-batch 2 of 2", std::invalid_argument);
 }
 
 // ---- Corpora ----
@@ -417,21 +419,21 @@ TEST_CASE("what cannot be loaded") {
 namespace {
 
 /// Bytes; counts the documents.
-struct CountingBytes : sw::ByteTokenizer {
+struct CountingBytes : sw::llm::ByteTokenizer {
   std::uint64_t number = 1;
   mutable int calls = 0;
   std::vector<std::int32_t> encode(std::string_view text) const {
     ++calls;
     if (text == "bad") throw std::invalid_argument("no such character");
-    return sw::ByteTokenizer::encode(text);
+    return sw::llm::ByteTokenizer::encode(text);
   }
   std::uint64_t fingerprint() const { return number; }
 };
 
-std::string text_of(const sw::TokenCorpus& corpus) {
+std::string text_of(const sw::llm::TokenCorpus& corpus) {
   std::vector<std::int32_t> tokens(static_cast<std::size_t>(corpus.size()));
   corpus.copy(0, tokens);
-  return sw::ByteTokenizer{}.decode(tokens);
+  return sw::llm::ByteTokenizer{}.decode(tokens);
 }
 
 }  // namespace
@@ -442,27 +444,27 @@ TEST_CASE("one rank tokenises, all open") {
   const auto cache = folder / "cache";
   const int rank = sw::world().rank();
   CountingBytes tokenizer;
-  const auto made = sw::open_token_corpus(sw::world(), {a, b}, tokenizer, cache);
+  const auto made = sw::llm::open_token_corpus(sw::world(), {a, b}, tokenizer, cache);
   CHECK(text_of(made) == "first second");
   CHECK(tokenizer.calls == (rank == 0 ? 2 : 0));
 
   const sw::Mesh<dp, tp> mesh(sw::world(), {1, sw::any});
-  const auto opened = sw::open_token_corpus(mesh, {a, b}, tokenizer, cache);
+  const auto opened = sw::llm::open_token_corpus(mesh, {a, b}, tokenizer, cache);
   CHECK(text_of(opened) == "first second");
   CHECK(tokenizer.calls == (rank == 0 ? 2 : 0));
   CHECK(opened.fingerprint() == made.fingerprint());
 
-  const auto memory = sw::open_token_corpus(mesh, {a, b}, tokenizer);
+  const auto memory = sw::llm::open_token_corpus(mesh, {a, b}, tokenizer);
   CHECK(text_of(memory) == "first second");
   CHECK(tokenizer.calls == (rank == 0 ? 4 : 2));
   CHECK(memory.fingerprint() == made.fingerprint());
 
   folder.file("b", "edited");
-  CHECK(text_of(sw::open_token_corpus(mesh, {a, b}, tokenizer, cache)) == "first edited");
+  CHECK(text_of(sw::llm::open_token_corpus(mesh, {a, b}, tokenizer, cache)) == "first edited");
   CHECK(tokenizer.calls == (rank == 0 ? 6 : 2));
 
   const BatchSampler sampler(opened.size(), {.length = 3, .batch = 2});
-  const auto batch = sw::load_batch(mesh, opened, sampler, 0);
+  const auto batch = sw::llm::load_batch(mesh, opened, sampler, 0);
   const sw::Range inputs = sampler.inputs_of(**sampler.sequences(0).begin());
   CHECK(batch.inputs.local()(0, 0) == opened[inputs.begin]);
   CHECK(batch.targets.local()(0, 2) == opened[inputs.begin + 3]);
@@ -477,7 +479,7 @@ TEST_CASE("what one rank cannot open, none opens, and all say why") {
   const std::string task = "open_token_corpus: ";
   auto error = [&](const std::vector<std::filesystem::path>& paths, const CountingBytes& tokenizer,
                    const std::filesystem::path& cache) {
-    return error_of([&] { sw::open_token_corpus(sw::world(), paths, tokenizer, cache); });
+    return error_of([&] { sw::llm::open_token_corpus(sw::world(), paths, tokenizer, cache); });
   };
   const CountingBytes bytes;
   const std::string why = bad.string() + ": cannot be tokenised: no such character";
@@ -499,7 +501,7 @@ TEST_CASE("what one rank cannot open, none opens, and all say why") {
   const auto elsewhere = is_last ? folder / "elsewhere" : folder / "cache";
   CHECK(error({good}, bytes, elsewhere) ==
         task + (folder / "elsewhere").string() + ": cannot be opened: No such file or directory" + last);
-  if (is_last) sw::open_token_corpus({bad, good}, sw::ByteTokenizer{}, folder / "elsewhere");
+  if (is_last) sw::llm::open_token_corpus({bad, good}, sw::llm::ByteTokenizer{}, folder / "elsewhere");
   sw::world().barrier();
   CHECK(error({good}, bytes, elsewhere) ==
         task + (folder / "elsewhere").string() +
@@ -525,7 +527,7 @@ TEST_CASE("documents that one rank cannot read, none reads") {
              other = folder.file("other", "{\"text\": \"abd\"}\n");
   const sw::Mesh<dp> mesh(sw::world(), {sw::any});
   auto error = [&](const std::filesystem::path& path) {
-    return error_of([&] { sw::read_json_lines(mesh, {path}, sw::ByteTokenizer()); });
+    return error_of([&] { sw::llm::read_json_lines(mesh, {path}, sw::llm::ByteTokenizer()); });
   };
   CHECK(error(lines) == "no error");
   const std::string last = " (rank " + std::to_string(ranks - 1) + ")";

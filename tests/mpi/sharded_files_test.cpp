@@ -19,6 +19,8 @@
 namespace shardwise::testing {
 namespace {
 
+using namespace shardwise::llm;
+
 /// Features and vocabulary are divided by no number of ranks; some blocks are empty on 4.
 constexpr LlamaConfig config_of(bool tied) {
   return {.vocabulary = 23,

@@ -20,7 +20,7 @@ namespace shardwise::testing {
 namespace {
 
 using Grid = Mesh<dp, tp>;
-using TensorPlan = LlamaTensorParallel<>;
+using TensorPlan = llm::LlamaTensorParallel<>;
 template <int Level>
 using AtLevel = PlanWith<TensorPlan, Zero<Level, dp>>;
 
@@ -30,7 +30,7 @@ Index live(const Grid& mesh, MemoryUse use) {
 
 /// Bytes of the parameters of each unit of a small Llama of so many layers.
 std::vector<Index> unit_bytes(Index layers) {
-  const LlamaConfig config = small_llama(false);
+  const llm::LlamaConfig config = small_llama(false);
   const Index f = config.features, table = config.vocabulary * f;
   const Index layer = 4 * f * config.heads * config.head_dim + 3 * f * config.hidden + 2 * f;
   std::vector<Index> bytes(static_cast<std::size_t>(layers + 2), layer * Index{sizeof(float)});
@@ -64,7 +64,7 @@ void check_shares(const Grid& mesh, const Shares& shares, int lowered = Level) {
   const Index all = sum(unit_bytes(3)), ranks = mesh.size<dp>();
   const auto of = [&](Index share) { return share == 1 ? all : all / ranks; };
   Recording recording(mesh);
-  Llama<Grid, AtLevel<Level>> model(mesh, small_llama(false));
+  llm::Llama<Grid, AtLevel<Level>> model(mesh, small_llama(false));
   CHECK(parameter_count(model) * Index{sizeof(float)} == all);
   if (lowered < Level) lower_zero_level(model, lowered);
   initialize(model, 1);
@@ -103,8 +103,8 @@ TEST_CASE("between steps: this rank's share, to the byte") {
 TEST_CASE("a lowered level: the numbers and the messages of that level") {
   const Grid mesh(world(), {any, 1});
   const auto compare = [&]<int Level>(std::integral_constant<int, Level>) {
-    Llama<Grid, AtLevel<Level>> other(mesh, small_llama(false));
-    Llama<Grid, AtLevel<2>> lowered(mesh, small_llama(false));
+    llm::Llama<Grid, AtLevel<Level>> other(mesh, small_llama(false));
+    llm::Llama<Grid, AtLevel<2>> lowered(mesh, small_llama(false));
     lower_zero_level(lowered, Level);
     const auto train = [&](auto& model) {
       initialize(model, 1);
@@ -140,9 +140,9 @@ TEST_CASE("gathered: two units, their message, and the gradients of one on their
   for (int background : {0, 1, 2}) {
     Index peak_of_three = 0;
     for (Index layers : {3, 6}) {
-      LlamaConfig config = small_llama(false);
+      llm::LlamaConfig config = small_llama(false);
       config.layers = layers;
-      Llama<Grid, AtLevel<3>> model(mesh, config);
+      llm::Llama<Grid, AtLevel<3>> model(mesh, config);
       initialize(model, 1);
       const std::vector<Index> units = unit_bytes(layers);
       const Index largest = *std::max_element(units.begin(), units.end());
@@ -174,7 +174,7 @@ namespace {
 struct LargeSteps {
   template <class MeshType>
   void operator()(const MeshType& mesh) const {
-    Llama<MeshType, AtLevel<3>> model(
+    llm::Llama<MeshType, AtLevel<3>> model(
         mesh, {.vocabulary = 4000, .features = 512, .layers = 4, .heads = 8, .kv_heads = 8, .hidden = 1376});
     if (!mesh.dry()) {  // their values do not matter, and to draw them would take longest
       for (detail::ParameterState* cell : detail::parameters_of(model)) {

@@ -13,6 +13,8 @@
 namespace shardwise::testing {
 namespace {
 
+using namespace shardwise::llm;
+
 constexpr auto forward = Phase::forward, backward = Phase::backward, optimizer = Phase::optimizer;
 constexpr auto all_reduce = Collective::all_reduce, all_gather = Collective::all_gather,
                reduce_scatter = Collective::reduce_scatter;

@@ -14,6 +14,8 @@
 namespace shardwise::testing {
 namespace {
 
+using namespace shardwise::llm;
+
 using TensorPlan = LlamaTensorParallel<>;
 using Grid = Mesh<dp, tp>;
 constexpr AxisSet on_dp = 1;

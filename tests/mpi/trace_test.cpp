@@ -23,8 +23,8 @@ using sw::Shard, sw::dp, sw::tp;
 /// A step of a Llama of two layers, fully sharded.
 template <class MeshType>
 void step(const MeshType& mesh) {
-  using Plan = sw::PlanWith<sw::LlamaTensorParallel<>, sw::Zero<3, dp>>;
-  sw::Llama<MeshType, Plan> model(
+  using Plan = sw::PlanWith<sw::llm::LlamaTensorParallel<>, sw::Zero<3, dp>>;
+  sw::llm::Llama<MeshType, Plan> model(
       mesh,
       {.vocabulary = 64, .features = 32, .layers = 2, .heads = 4, .kv_heads = 4, .hidden = 48, .context = 8});
   if (!mesh.dry()) sw::initialize(model, 1);

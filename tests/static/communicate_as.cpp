@@ -11,6 +11,8 @@
 namespace shardwise {
 namespace {
 
+using namespace shardwise::llm;
+
 using bf16 = Eigen::bfloat16;
 using Grid = Mesh<dp, tp>;
 

@@ -11,6 +11,8 @@
 namespace shardwise {
 namespace {
 
+using namespace shardwise::llm;
+
 using Split = AxisList<tp, kvr>;
 
 constexpr LlamaConfig config{

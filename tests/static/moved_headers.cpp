@@ -11,4 +11,4 @@
 #include <shardwise/ops/key_value_cache.hpp>
 #include <shardwise/text/sampling.hpp>
 
-static_assert(requires { shardwise::LlamaConfig().layers; });
+static_assert(requires { shardwise::llm::LlamaConfig().layers; });

@@ -15,6 +15,8 @@
 namespace shardwise {
 namespace {
 
+using namespace shardwise::llm;
+
 using Job = Mesh<pp, dp, tp>;
 using Stage = Mesh<dp, tp>;
 constexpr LlamaConfig config{

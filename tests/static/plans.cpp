@@ -60,8 +60,8 @@ using Ringed =
 static_assert(same<style_of<Ringed, "out">, Styles<RowwiseParallel<tp>, FullyShard<dp>>>);
 static_assert(same<style_of<Ringed, "attention">, PrepareModuleInput<tp, Reduced>>);
 static_assert(same<style_of<Ringed, "encoder.*.mlp.up">, style_of<Sharded, "encoder.*.mlp.up">>);
-static_assert(same<LlamaAdapted<PlanWith<LlamaTensorParallel<>, FullyShard<dp>>, 8>,
-                   PlanWith<LlamaAdapted<LlamaTensorParallel<>, 8>, FullyShard<dp>>>);
+static_assert(same<llm::LlamaAdapted<PlanWith<llm::LlamaTensorParallel<>, FullyShard<dp>>, 8>,
+                   PlanWith<llm::LlamaAdapted<llm::LlamaTensorParallel<>, 8>, FullyShard<dp>>>);
 static_assert(Ringed::size == Some::size + 2);
 
 // ---- Faults ------------------------------------------------------------------------------------------------------
@@ -108,28 +108,30 @@ static_assert(plan_fault(Plan<Table, Layers, Head, Use<"layers.3.mlp", NoParalle
 // ---- A Llama of two layers ---------------------------------------------------------------------------------------
 using Grid = Mesh<dp, tp, kvr>;
 using Split = AxisList<tp, kvr>;
-using Tensors = LlamaTensorParallel<Split>;
-using Sequences = LlamaSequenceParallel<Split>;
+using Tensors = llm::LlamaTensorParallel<Split>;
+using Sequences = llm::LlamaSequenceParallel<Split>;
 
-static_assert(std::is_void_v<plan_problem<Mesh<dp, tp>, LlamaTensorParallel<>, llama_modules>>);
-static_assert(std::is_void_v<plan_problem<Mesh<dp, tp>, LlamaSequenceParallel<>, llama_modules>>);
-static_assert(std::is_void_v<plan_problem<Grid, Tensors, llama_modules>>);
-static_assert(std::is_void_v<plan_problem<Grid, Sequences, llama_modules>>);
-static_assert(IllFormed<plan_problem<Mesh<dp>, LlamaTensorParallel<>, llama_modules>>);
-static_assert(IllFormed<plan_problem<Mesh<dp, tp>, Tensors, llama_modules>>);  // no kvr
-static_assert(IllFormed<plan_problem<Grid, Plan<>, llama_modules>>);
+static_assert(std::is_void_v<plan_problem<Mesh<dp, tp>, llm::LlamaTensorParallel<>, llm::llama_modules>>);
+static_assert(std::is_void_v<plan_problem<Mesh<dp, tp>, llm::LlamaSequenceParallel<>, llm::llama_modules>>);
+static_assert(std::is_void_v<plan_problem<Grid, Tensors, llm::llama_modules>>);
+static_assert(std::is_void_v<plan_problem<Grid, Sequences, llm::llama_modules>>);
+static_assert(IllFormed<plan_problem<Mesh<dp>, llm::LlamaTensorParallel<>, llm::llama_modules>>);
+static_assert(IllFormed<plan_problem<Mesh<dp, tp>, Tensors, llm::llama_modules>>);  // no kvr
+static_assert(IllFormed<plan_problem<Grid, Plan<>, llm::llama_modules>>);
 
-static_assert(key_value_ranks(4, 8) == 4 && key_value_ranks(4, 2) == 2 && key_value_ranks(3, 2) == 1);
-static_assert(key_value_ranks(6, 4) == 2 && key_value_ranks(8, 1) == 1 && key_value_ranks(1, 8) == 1);
+static_assert(llm::key_value_ranks(4, 8) == 4 && llm::key_value_ranks(4, 2) == 2 &&
+              llm::key_value_ranks(3, 2) == 1);
+static_assert(llm::key_value_ranks(6, 4) == 2 && llm::key_value_ranks(8, 1) == 1 &&
+              llm::key_value_ranks(1, 8) == 1);
 
 constexpr Index batch = 4, length = 8, features = 24;
-constexpr LlamaConfig config{
+constexpr llm::LlamaConfig config{
     .vocabulary = 40, .features = features, .layers = 2, .heads = 4, .kv_heads = 4, .hidden = 36};
 
 template <class PlanType>
-constexpr auto training_step(const Grid::SizesOf& sizes, const LlamaConfig& shape, bool clips) {
+constexpr auto training_step(const Grid::SizesOf& sizes, const llm::LlamaConfig& shape, bool clips) {
   return trace<Grid>(sizes, [&](const Grid& mesh) {
-    Llama<Grid, PlanType> model(mesh, shape);
+    llm::Llama<Grid, PlanType> model(mesh, shape);
     const Tensor<std::int32_t, 2, Grid, Shard<0>, Replicate, Replicate> ids(mesh, {batch, length});
     Tape tape;
     tape.backward(CrossEntropyLoss()(model(tape.constant(ids)), ids));
@@ -173,8 +175,8 @@ static_assert(sequences.parameter_bytes() == tensors.parameter_bytes());
 
 // Two key/value heads on four ranks: the gradients of both layers' key and value projections are summed along
 // kvr alone, all four in one all-reduce.
-constexpr LlamaConfig grouped = [] {
-  LlamaConfig shape = config;
+constexpr llm::LlamaConfig grouped = [] {
+  llm::LlamaConfig shape = config;
   shape.kv_heads = 2;
   return shape;
 }();
@@ -196,8 +198,8 @@ static_assert(on(with_data, 7, optimizer, all_reduce) == 1);  // norms
 static_assert(with_data.collectives(optimizer) == 3);
 
 // A head that is the table: the same calls.
-constexpr LlamaConfig tied = [] {
-  LlamaConfig shape = config;
+constexpr llm::LlamaConfig tied = [] {
+  llm::LlamaConfig shape = config;
   shape.tied = true;
   return shape;
 }();

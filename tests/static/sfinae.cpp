@@ -13,6 +13,8 @@
 
 using namespace shardwise;
 
+using namespace shardwise::llm;
+
 // clang-format off: a question, a line
 namespace {
 

@@ -12,6 +12,8 @@
 namespace shardwise::testing {
 namespace {
 
+using namespace shardwise::llm;
+
 using Grid = Mesh<dp, tp>;
 using TensorPlan = LlamaTensorParallel<>;
 template <int Level>

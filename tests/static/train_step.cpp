@@ -23,16 +23,16 @@ struct Never {
 template <class PlanType, class BeforeUpdate = Always>
 constexpr auto step(const JobSizes& sizes, sw::Index micro_batches) {
   return sw::trace<Job>(sizes, [&](const Job& job) {
-    constexpr sw::LlamaConfig config{
+    constexpr sw::llm::LlamaConfig config{
         .vocabulary = 16, .features = 8, .layers = 1, .heads = 2, .kv_heads = 1, .hidden = 8, .context = 4};
     const sw::Pipeline pipeline(job, sw::one_forward_one_backward(1, static_cast<int>(micro_batches)));
     const Mesh& mesh = pipeline.mesh();
     auto stages = pipeline.stages(
-        [&](int, const Mesh& of_stage) { return sw::Llama<Mesh, PlanType>(of_stage, config); });
+        [&](int, const Mesh& of_stage) { return sw::llm::Llama<Mesh, PlanType>(of_stage, config); });
     sw::AdamW adamw;
     auto load = [&](sw::Index) {
-      using Ids = sw::TokenIds<Mesh>;
-      return sw::LoadedBatch<Mesh>{Ids(mesh, {4, 4}), Ids(mesh, {4, 4}), 16 * micro_batches};
+      using Ids = sw::llm::TokenIds<Mesh>;
+      return sw::llm::LoadedBatch<Mesh>{Ids(mesh, {4, 4}), Ids(mesh, {4, 4}), 16 * micro_batches};
     };
     train_step(pipeline, stages, adamw, {.micro_batches = micro_batches}, load, BeforeUpdate());
   });

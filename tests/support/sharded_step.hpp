@@ -34,7 +34,7 @@ struct SampleLayout<replica, dp, tp> {
 };
 
 /// 5 units: tokens, 3 layers, norm and head.
-constexpr LlamaConfig small_llama(bool tied) {
+constexpr llm::LlamaConfig small_llama(bool tied) {
   return {.vocabulary = 36,
           .features = 24,
           .layers = 3,
@@ -61,7 +61,7 @@ struct ShardedStep {
   template <class MeshType>
   constexpr void operator()(const MeshType& mesh) const {
     using Ids = typename SampleLayout<Axes...>::template Ids<MeshType>;
-    Llama<MeshType, PlanType> model(mesh, small_llama(options.tied));
+    llm::Llama<MeshType, PlanType> model(mesh, small_llama(options.tied));
     model.recompute_layers = options.recompute;
     initialize(model, 5);
     ReduceOptions reduction = options.reduction;

@@ -20,10 +20,10 @@ namespace {
 template <class Block>
 class TextModelOf final : public AnyTextModel {
  public:
-  TextModelOf(const Job& job, const sw::LlamaConfig& config) : job_(job), model_(job, config) {}
+  TextModelOf(const Job& job, const sw::llm::LlamaConfig& config) : job_(job), model_(job, config) {}
 
   sw::Index load_from(const std::filesystem::path& weights) override {
-    return sw::load_llama(job_, model_.stages(), weights);
+    return sw::llm::load_llama(job_, model_.stages(), weights);
   }
   std::unique_ptr<CachedModel> make_cache(sw::Index rows, sw::Index capacity) override {
     return std::make_unique<CachedModelOf<TextModel<Block>>>(model_, rows, capacity);
@@ -56,7 +56,8 @@ class TextModelOf final : public AnyTextModel {
 
 /// The bytes of weights on this rank that one token reads: of the table of tokens a row, unless it is also the head; of
 /// a layer's experts those that the token chooses, if all are on this rank.
-sw::Index weights_of_token(const std::vector<sw::NamedParameter>& parameters, const sw::LlamaConfig& config) {
+sw::Index weights_of_token(const std::vector<sw::NamedParameter>& parameters,
+                           const sw::llm::LlamaConfig& config) {
   sw::Index bytes = 0;
   bool ends = false;
   for (const auto& [name, parameter] : parameters) ends = ends || name == "norm.weight";
@@ -74,7 +75,7 @@ sw::Index weights_of_token(const std::vector<sw::NamedParameter>& parameters, co
 }
 
 template <class Block>
-TokenPlan plan_token(const JobSizes& sizes, const sw::LlamaConfig& config, const JobSizes& at,
+TokenPlan plan_token(const JobSizes& sizes, const sw::llm::LlamaConfig& config, const JobSizes& at,
                      int ranks_per_host) {
   TokenPlan token;
   sw::EventLog log;
@@ -104,14 +105,14 @@ TokenPlan plan_token(const JobSizes& sizes, const sw::LlamaConfig& config, const
 
 }  // namespace
 
-std::unique_ptr<AnyTextModel> make_text_model(const Job& job, const sw::LlamaConfig& config, int bits) {
+std::unique_ptr<AnyTextModel> make_text_model(const Job& job, const sw::llm::LlamaConfig& config, int bits) {
   std::unique_ptr<AnyTextModel> model;
   with_weight_bits(bits,
                    [&]<class Block>(Block*) { model = std::make_unique<TextModelOf<Block>>(job, config); });
   return model;
 }
 
-TokenPlan plan_token(int bits, const JobSizes& sizes, const sw::LlamaConfig& config, const JobSizes& at,
+TokenPlan plan_token(int bits, const JobSizes& sizes, const sw::llm::LlamaConfig& config, const JobSizes& at,
                      int ranks_per_host) {
   TokenPlan token;
   with_weight_bits(

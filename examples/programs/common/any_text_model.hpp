@@ -27,6 +27,6 @@ class AnyTextModel {
 };
 
 /// A model without values, whose weights have so many bits: 32, 16, 8 or 4.
-std::unique_ptr<AnyTextModel> make_text_model(const Job& job, const sw::LlamaConfig& config, int bits);
+std::unique_ptr<AnyTextModel> make_text_model(const Job& job, const sw::llm::LlamaConfig& config, int bits);
 
 }  // namespace tools

@@ -17,13 +17,13 @@ namespace sw = shardwise;
 
 /// Checks the table of tokens and two tensors of the last layer before memory is allocated for a model; loading
 /// checks all. Throws `std::runtime_error`, with the file and the expectation. Says if adapters are not used.
-inline void expect_weights(const std::filesystem::path& folder, const sw::LlamaConfig& config) {
-  const sw::Weights weights(folder, &sw::gguf_format);
+inline void expect_weights(const std::filesystem::path& folder, const sw::llm::LlamaConfig& config) {
+  const sw::Weights weights(folder, &sw::llm::gguf_format);
   const std::string last = "model.layers." + std::to_string(config.layers - 1) + ".";
   const auto expect = [&](const std::string& name, sw::Index rows, sw::Index columns) {
     const sw::Index shape[]{rows, columns};
     const std::string why = weights.problem(name, sw::DataType::f32, shape);
-    const std::string sizes = sw::detail::is_gguf(folder) ? "the model's sizes" : "config.json";
+    const std::string sizes = sw::llm::detail::is_gguf(folder) ? "the model's sizes" : "config.json";
     if (!why.empty()) throw std::runtime_error(sizes + " and the weights differ: " + why);
   };
   expect("model.embed_tokens.weight", config.vocabulary, config.features);

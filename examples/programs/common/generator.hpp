@@ -179,13 +179,13 @@ class Generator {
         double* to = &numbers[i * each];
         std::vector<float> penalized;
         if (request.repetition_penalty != 1)
-          penalized = sw::penalize_repetition(own, row.tokens, request.repetition_penalty);
-        const std::int32_t id = sw::sample(penalized.empty() ? own : penalized, request.sampling,
-                                           request.seed, static_cast<std::uint64_t>(row.text->written));
+          penalized = sw::llm::penalize_repetition(own, row.tokens, request.repetition_penalty);
+        const std::int32_t id = sw::llm::sample(penalized.empty() ? own : penalized, request.sampling,
+                                                request.seed, static_cast<std::uint64_t>(row.text->written));
         *to++ = id;
         if (request.most_probable < 0) continue;
-        *to++ = sw::log_probability(own, id);
-        for (const auto& [other, logarithm] : sw::most_probable(own, request.most_probable)) {
+        *to++ = sw::llm::log_probability(own, id);
+        for (const auto& [other, logarithm] : sw::llm::most_probable(own, request.most_probable)) {
           *to++ = other;
           *to++ = logarithm;
         }

@@ -25,7 +25,7 @@ namespace sw = shardwise;
 
 /// The folder of a model, in which a GGUF file may lie.
 inline std::filesystem::path folder_of(const std::filesystem::path& weights) {
-  return sw::detail::is_gguf(weights) ? std::filesystem::absolute(weights).parent_path() : weights;
+  return sw::llm::detail::is_gguf(weights) ? std::filesystem::absolute(weights).parent_path() : weights;
 }
 
 namespace gguf_file {
@@ -38,7 +38,7 @@ using sw::detail::JsonPart;
 inline Json values_of(const std::filesystem::path& path) {
   const sw::detail::MappedFile file(path);
   Json values;
-  sw::detail::naming(path.string(), [&] { sw::detail::read_gguf_header(file.bytes(), &values); });
+  sw::detail::naming(path.string(), [&] { sw::llm::detail::read_gguf_header(file.bytes(), &values); });
   return values;
 }
 
@@ -49,9 +49,9 @@ inline Json scaling_of_factors(const sw::StoredTensor& tensor, const char* file,
     fail<std::runtime_error>({"tensor \"", tensor.name, "\": expected ", head / 2, " numbers of F32"});
   std::vector<float> factors(static_cast<std::size_t>(tensor.bytes) / sizeof(float));
   std::copy_n(file + tensor.offset, tensor.bytes, reinterpret_cast<char*>(factors.data()));
-  const sw::RopeScaling scaling{.factor = *std::ranges::max_element(factors)};
-  const auto frequency = [&](Index i, const std::optional<sw::RopeScaling>& how) {
-    return sw::kernel::rope_frequency(i, 2 * std::ssize(factors), theta, how);
+  const sw::llm::RopeScaling scaling{.factor = *std::ranges::max_element(factors)};
+  const auto frequency = [&](Index i, const std::optional<sw::llm::RopeScaling>& how) {
+    return sw::llm::kernel::rope_frequency(i, 2 * std::ssize(factors), theta, how);
   };
   for (Index i = 0; i < std::ssize(factors); ++i) {
     const double given = factors[static_cast<std::size_t>(i)],
@@ -60,7 +60,7 @@ inline Json scaling_of_factors(const sw::StoredTensor& tensor, const char* file,
     fail<std::runtime_error>({"tensor \"", tensor.name, "\": number ", i, " is ", given, ", expected ",
                               expected, ", as in a Llama 3 whose greatest is ", scaling.factor});
   }
-  return sw::detail::rope_scaling_keys(scaling);
+  return sw::llm::detail::rope_scaling_keys(scaling);
 }
 
 /// The config.json that the model would have. Keys that are not known keep their names, so that the reader of config.json
@@ -79,10 +79,10 @@ inline Json config_json(std::string_view file) {
                              Key{"rope.dimension_count", "head_dim"},
                              Key{"rope.freq_base", "rope_theta"}};
   Json values;
-  const sw::SafetensorsHeader header = sw::detail::read_gguf_header(file, &values);
+  const sw::SafetensorsHeader header = sw::llm::detail::read_gguf_header(file, &values);
   const JsonPart all(values), family = all["general.architecture"];
   const std::string architecture = family.get<std::string>();
-  if (std::ranges::count(sw::detail::gguf_architectures, architecture) == 0)
+  if (std::ranges::count(sw::llm::detail::gguf_architectures, architecture) == 0)
     family.expected("\"llama\", \"qwen2\" or \"qwen3\"");
   const std::string prefix = architecture + ".";
   for (const char* key : {"block_count", "embedding_length", "feed_forward_length", "attention.head_count"})
@@ -110,8 +110,8 @@ inline Json config_json(std::string_view file) {
                          ? given.get<Index>()
                          : config["hidden_size"].get<Index>() / config["num_attention_heads"].get<Index>();
   for (const sw::StoredTensor& tensor : header.tensors) {
-    if (tensor.name == sw::detail::head_name) config["tie_word_embeddings"] = false;
-    if (tensor.name == sw::detail::table_name) config["vocab_size"] = tensor.shape.front();
+    if (tensor.name == sw::llm::detail::head_name) config["tie_word_embeddings"] = false;
+    if (tensor.name == sw::llm::detail::table_name) config["vocab_size"] = tensor.shape.front();
     if (tensor.name == "rope_freqs.weight")
       config["rope_scaling"] =
           scaling_of_factors(tensor, file.data(), config["rope_theta"].get<double>(), head);
@@ -201,39 +201,41 @@ inline Json tokenizer_json(const JsonPart& values) {
 }  // namespace gguf_file
 
 /// The sizes of a model in a folder, or in a GGUF file. Throws as `read_llama_config`.
-inline sw::LlamaConfig config_of(const std::filesystem::path& weights) {
-  if (!sw::detail::is_gguf(weights)) return sw::read_llama_config(weights / "config.json");
+inline sw::llm::LlamaConfig config_of(const std::filesystem::path& weights) {
+  if (!sw::llm::detail::is_gguf(weights)) return sw::llm::read_llama_config(weights / "config.json");
   const sw::detail::MappedFile file(weights);
   return sw::detail::naming(weights.string(), [&] {
     const sw::Json json = gguf_file::config_json(file.bytes());
-    sw::LlamaConfig config = sw::detail::llama_config_of(json);
+    sw::llm::LlamaConfig config = sw::llm::detail::llama_config_of(json);
     config.interleaved = json["model_type"] == "llama";
     return config;
   });
 }
 
 /// The model's tokenizer; bytes for a model of bytes; nothing for another model without one.
-inline std::optional<sw::Tokenizer> tokenizer_of(const std::filesystem::path& weights, sw::Index vocabulary) {
+inline std::optional<sw::llm::Tokenizer> tokenizer_of(const std::filesystem::path& weights,
+                                                      sw::Index vocabulary) {
   const std::filesystem::path folder = folder_of(weights);
-  if (std::filesystem::exists(folder / "tokenizer.json")) return sw::Tokenizer::from_folder(folder);
-  if (sw::detail::is_gguf(weights)) {
+  if (std::filesystem::exists(folder / "tokenizer.json")) return sw::llm::Tokenizer::from_folder(folder);
+  if (sw::llm::detail::is_gguf(weights)) {
     const sw::Json values = gguf_file::values_of(weights);
     const sw::detail::JsonPart all(values, weights.string() + ": ");
     if (!all["tokenizer.ggml.model"].null()) {
       const std::string json = sw::detail::naming(
           weights.string(), [&] { return gguf_file::tokenizer_json(sw::detail::JsonPart(values)).dump(); });
-      return sw::Tokenizer::from_json(json, weights.string());
+      return sw::llm::Tokenizer::from_json(json, weights.string());
     }
   }
-  if (vocabulary != sw::ByteTokenizer::vocabulary()) return std::nullopt;
-  return sw::detail::is_gguf(weights) ? sw::Tokenizer::bytes() : sw::Tokenizer::from_folder(folder);
+  if (vocabulary != sw::llm::ByteTokenizer::vocabulary()) return std::nullopt;
+  return sw::llm::detail::is_gguf(weights) ? sw::llm::Tokenizer::bytes()
+                                           : sw::llm::Tokenizer::from_folder(folder);
 }
 
 /// The tokens that end a text.
 inline std::vector<std::int32_t> ends_of(const std::filesystem::path& weights,
-                                         const std::optional<sw::Tokenizer>& tokenizer) {
+                                         const std::optional<sw::llm::Tokenizer>& tokenizer) {
   std::vector<std::int32_t> ends;
-  if (sw::detail::is_gguf(weights)) {
+  if (sw::llm::detail::is_gguf(weights)) {
     const sw::Json values = gguf_file::values_of(weights);
     for (const char* name : {"eos", "eot", "eom"}) {
       const std::string key = std::string("tokenizer.ggml.") + name + "_token_id";
@@ -241,16 +243,16 @@ inline std::vector<std::int32_t> ends_of(const std::filesystem::path& weights,
       if (!id.null()) ends.push_back(id.get<std::int32_t>());
     }
   } else {
-    ends = sw::read_llama_tokens(weights).ends;
+    ends = sw::llm::read_llama_tokens(weights).ends;
   }
   if (tokenizer && tokenizer->end_token()) ends.push_back(*tokenizer->end_token());
   return ends;
 }
 
 /// The template of dialogues, if the model has one.
-inline std::optional<sw::ChatTemplate> chat_template_of(const std::filesystem::path& weights) {
-  auto chat = sw::ChatTemplate::from_folder(folder_of(weights));
-  if (chat || !sw::detail::is_gguf(weights)) return chat;
+inline std::optional<sw::llm::ChatTemplate> chat_template_of(const std::filesystem::path& weights) {
+  auto chat = sw::llm::ChatTemplate::from_folder(folder_of(weights));
+  if (chat || !sw::llm::detail::is_gguf(weights)) return chat;
   const sw::Json values = gguf_file::values_of(weights);
   const sw::detail::JsonPart all(values, weights.string() + ": ");
   if (all["tokenizer.chat_template"].null()) return std::nullopt;
@@ -259,9 +261,9 @@ inline std::optional<sw::ChatTemplate> chat_template_of(const std::filesystem::p
     if (id.null()) return "";
     return tokens[static_cast<std::size_t>(id.integer(0, std::ssize(tokens.json()) - 1))].get<std::string>();
   };
-  return sw::ChatTemplate(all.get<std::string>("tokenizer.chat_template"),
-                          token("tokenizer.ggml.bos_token_id"), token("tokenizer.ggml.eos_token_id"),
-                          weights.string() + ": tokenizer.chat_template");
+  return sw::llm::ChatTemplate(all.get<std::string>("tokenizer.chat_template"),
+                               token("tokenizer.ggml.bos_token_id"), token("tokenizer.ggml.eos_token_id"),
+                               weights.string() + ": tokenizer.chat_template");
 }
 
 }  // namespace tools

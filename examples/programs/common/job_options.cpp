@@ -160,13 +160,13 @@ void add_job_options(CLI::App& app, JobOptions& options) {
 
 StepJob job_of(const JobOptions& options, int any_dp) {
   StepJob job = options.job;
-  sw::LlamaConfig& model = job.model;
+  sw::llm::LlamaConfig& model = job.model;
   if (options.config.empty()) {
     for (const LlamaPreset& preset : llama_presets) {
       if (preset.name == options.model) model = preset.config;
     }
   } else {
-    model = sw::read_llama_config(options.config);
+    model = sw::llm::read_llama_config(options.config);
   }
   if ((options.features || options.heads) && !model.latent) model.head_dim = 0, model.query_scalar = 0;
   model.layers = options.layers.value_or(model.layers);
@@ -183,7 +183,7 @@ StepJob job_of(const JobOptions& options, int any_dp) {
       model.balance = 0.001;
     }
     model.experts->experts = *options.experts;
-    static_cast<void>(sw::detail::family_of(model));  // throws if no family has them
+    static_cast<void>(sw::llm::detail::family_of(model));  // throws if no family has them
   }
   if (options.hidden && model.experts) {
     sw::MixtureOptions& experts = *model.experts;

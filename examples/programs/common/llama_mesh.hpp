@@ -37,7 +37,7 @@ using JobSizes = std::array<int, 6>;
 
 /// The job's sizes, if `tp` ranks split a model with this number of key/value heads.
 constexpr JobSizes job_sizes(int pp, int replicas, int dp, int cp, int tp, sw::Index kv_heads) {
-  const int with_own_heads = sw::key_value_ranks(tp, kv_heads);
+  const int with_own_heads = sw::llm::key_value_ranks(tp, kv_heads);
   return {pp, replicas, dp, cp, with_own_heads, tp / with_own_heads};
 }
 constexpr JobSizes on_job_mesh(const sw::MeshSizes& numbers) {
@@ -74,7 +74,7 @@ constexpr bool agree(const Job& job, bool ok) { return largest(job, ok ? 0 : 1) 
 /// Tensor parallel, optionally sequence parallel; along cp, each rank gathers the keys and values of all positions.
 template <bool Sequence>
 using SplitPlan = sw::PlanAnd<
-    std::conditional_t<Sequence, sw::LlamaSequenceParallel<Split>, sw::LlamaTensorParallel<Split>>,
+    std::conditional_t<Sequence, sw::llm::LlamaSequenceParallel<Split>, sw::llm::LlamaTensorParallel<Split>>,
     sw::Use<"layers.*.attention.inner_attention", sw::GatherKeys<sw::cp>>>;
 /// The same with a ZeRO level from 0 to 3 on dp and cp.
 template <int ZeroLevel, bool Sequence>
@@ -82,9 +82,9 @@ using TrainPlan = sw::PlanWith<SplitPlan<Sequence>, sw::Zero<ZeroLevel, sw::Axis
 
 /// For models with experts, which are split over all ranks of a replica. `As`: nothing, or `sw::by_counts`.
 template <int ZeroLevel, bool Sequence, class... As>
-using ExpertPlan =
-    sw::PlanWith<sw::LlamaExpertParallel<SplitPlan<Sequence>, sw::AxisList<sw::dp, sw::tp, sw::kvr>, As...>,
-                 sw::Zero<ZeroLevel, sw::AxisList<sw::dp, sw::cp>>>;
+using ExpertPlan = sw::PlanWith<
+    sw::llm::LlamaExpertParallel<SplitPlan<Sequence>, sw::AxisList<sw::dp, sw::tp, sw::kvr>, As...>,
+    sw::Zero<ZeroLevel, sw::AxisList<sw::dp, sw::cp>>>;
 
 template <class PlanType, class Style>
 struct WithTokens;
@@ -105,8 +105,8 @@ using ReplicatedPlan =
                   std::conditional_t<Sequence, sw::SequenceParallel<Split>, sw::NoParallel>>;
 /// Frozen, with adapters to be trained. The job says their rank.
 template <int ZeroLevel, bool Sequence>
-using AdaptedPlan = sw::LlamaAdapted<TrainPlan<ZeroLevel, Sequence>, 8, 16>;
+using AdaptedPlan = sw::llm::LlamaAdapted<TrainPlan<ZeroLevel, Sequence>, 8, 16>;
 template <bool Sequence>
-using AdaptedExpertPlan = sw::LlamaAdapted<ExpertPlan<1, Sequence>, 8, 16>;
+using AdaptedExpertPlan = sw::llm::LlamaAdapted<ExpertPlan<1, Sequence>, 8, 16>;
 
 }  // namespace tools

@@ -20,11 +20,11 @@ namespace sw = shardwise;
 
 struct LlamaPreset {
   std::string_view name;
-  sw::LlamaConfig config;
+  sw::llm::LlamaConfig config;
 };
 
-constexpr sw::LlamaConfig llama2(sw::Index features, sw::Index layers, sw::Index heads, sw::Index kv_heads,
-                                 sw::Index hidden) {
+constexpr sw::llm::LlamaConfig llama2(sw::Index features, sw::Index layers, sw::Index heads,
+                                      sw::Index kv_heads, sw::Index hidden) {
   return {.vocabulary = 32000,
           .features = features,
           .layers = layers,
@@ -34,8 +34,8 @@ constexpr sw::LlamaConfig llama2(sw::Index features, sw::Index layers, sw::Index
           .context = 4096};
 }
 /// The smallest ones have a tied head.
-constexpr sw::LlamaConfig llama3(sw::Index features, sw::Index layers, sw::Index heads, sw::Index hidden,
-                                 bool tied = false) {
+constexpr sw::llm::LlamaConfig llama3(sw::Index features, sw::Index layers, sw::Index heads, sw::Index hidden,
+                                      bool tied = false) {
   return {.vocabulary = 128256,
           .features = features,
           .layers = layers,
@@ -48,16 +48,16 @@ constexpr sw::LlamaConfig llama3(sw::Index features, sw::Index layers, sw::Index
 }
 
 /// "Llama", "Qwen3", …
-inline std::string family_name(const sw::LlamaConfig& config) {
-  const std::string_view architecture = sw::detail::family_of(config).architecture;
+inline std::string family_name(const sw::llm::LlamaConfig& config) {
+  const std::string_view architecture = sw::llm::detail::family_of(config).architecture;
   return std::string(architecture.substr(0, architecture.find("ForCausalLM")));
 }
 
 /// A model of another family, with these sizes.
-constexpr sw::LlamaConfig of_family(std::string_view type, const sw::LlamaConfig& sizes) {
-  for (const sw::HuggingFaceFamily& family : sw::hugging_face_families) {
+constexpr sw::llm::LlamaConfig of_family(std::string_view type, const sw::llm::LlamaConfig& sizes) {
+  for (const sw::llm::HuggingFaceFamily& family : sw::llm::hugging_face_families) {
     if (family.type != type) continue;
-    sw::LlamaConfig config = family.defaults;
+    sw::llm::LlamaConfig config = family.defaults;
     config.vocabulary = sizes.vocabulary;
     config.features = sizes.features;
     config.layers = sizes.layers;
@@ -72,8 +72,8 @@ constexpr sw::LlamaConfig of_family(std::string_view type, const sw::LlamaConfig
   }
   throw std::invalid_argument("the table of families has no such type");
 }
-constexpr sw::LlamaConfig qwen3(sw::Index features, sw::Index layers, sw::Index heads, sw::Index hidden,
-                                bool tied) {
+constexpr sw::llm::LlamaConfig qwen3(sw::Index features, sw::Index layers, sw::Index heads, sw::Index hidden,
+                                     bool tied) {
   return of_family("qwen3", {.vocabulary = 151936,
                              .features = features,
                              .layers = layers,
@@ -85,7 +85,7 @@ constexpr sw::LlamaConfig qwen3(sw::Index features, sw::Index layers, sw::Index 
                              .tied = tied});
 }
 
-constexpr sw::LlamaConfig deepseek_v3() {
+constexpr sw::llm::LlamaConfig deepseek_v3() {
   return of_family("deepseek_v3", {.vocabulary = 129280,
                                    .features = 7168,
                                    .layers = 61,
@@ -95,15 +95,15 @@ constexpr sw::LlamaConfig deepseek_v3() {
                                    .context = 4096});
 }
 /// Qwen3-30B-A3B.
-constexpr sw::LlamaConfig qwen3_moe() {
-  sw::LlamaConfig config = of_family("qwen3_moe", {.vocabulary = 151936,
-                                                   .features = 2048,
-                                                   .layers = 48,
-                                                   .heads = 32,
-                                                   .kv_heads = 4,
-                                                   .hidden = 6144,
-                                                   .context = 4096,
-                                                   .theta = 1000000});
+constexpr sw::llm::LlamaConfig qwen3_moe() {
+  sw::llm::LlamaConfig config = of_family("qwen3_moe", {.vocabulary = 151936,
+                                                        .features = 2048,
+                                                        .layers = 48,
+                                                        .heads = 32,
+                                                        .kv_heads = 4,
+                                                        .hidden = 6144,
+                                                        .context = 4096,
+                                                        .theta = 1000000});
   config.head_dim = 128;
   config.experts->routing.normalized = true;
   return config;

@@ -157,7 +157,7 @@ sw::Index least_bytes(const JobOptions& options) {
   };
   // With --zero 1, gradients of one micro-batch are sharded as soon as they are reduced.
   const double each = bytes(element, 3) + bytes(element + state + (job.bf16 ? 4 : 0), 1);
-  sw::LlamaConfig without_experts = job.model;
+  sw::llm::LlamaConfig without_experts = job.model;
   without_experts.dense_layers = job.model.experts ? job.model.layers : 0;
   without_experts.hidden = job.model.experts ? 0 : job.model.hidden;
   const auto others = static_cast<double>(without_experts.parameters()),

@@ -31,7 +31,7 @@ enum class EmbeddingStyle : std::uint8_t { vocabulary, features, replicated };
 inline constexpr std::array embedding_names{"vocabulary", "features", "replicated"};
 
 struct StepJob {
-  sw::LlamaConfig model{};           ///< sequences have `context` tokens
+  sw::llm::LlamaConfig model{};      ///< sequences have `context` tokens
   sw::Index own_context = 0;         ///< the model's context in config.json, if different
   JobSizes sizes{1, 1, 1, 1, 1, 1};  ///< pp, replica, dp, cp, tp, kvr; dp may be `sw::any` for a run
   int ranks_per_host = 0;            ///< for a plan: consecutive ranks per host; 0: all on one
@@ -68,8 +68,8 @@ struct StepResult {
 };
 
 /// The model as in its config.json.
-constexpr sw::LlamaConfig model_of(const StepJob& job) {
-  sw::LlamaConfig model = job.model;
+constexpr sw::llm::LlamaConfig model_of(const StepJob& job) {
+  sw::llm::LlamaConfig model = job.model;
   if (job.own_context > 0) model.context = job.own_context;
   model.lora = {job.lora_rank, 2 * job.lora_rank};
   model.micro_batches = job.micro_batches;
@@ -100,7 +100,9 @@ inline std::array<const char*, 2> communicated_as(const StepJob& job) {
 inline sw::PipelineSchedule schedule_of(const StepJob& job) {
   return sw::pipeline_schedule(
       job.schedule, job.sizes[0], job.chunks, static_cast<int>(job.micro_batches),
-      [&](const std::vector<int>& rank_of_stage) { return sw::LlamaPart::costs(job.model, rank_of_stage); },
+      [&](const std::vector<int>& rank_of_stage) {
+        return sw::llm::LlamaPart::costs(job.model, rank_of_stage);
+      },
       job.in_flight);
 }
 

@@ -23,31 +23,33 @@ inline auto batch_of(const Mesh& mesh, std::span<const std::int32_t> ids, sw::In
       mesh, sw::Shape<2>{rows, std::ssize(ids) / rows}, ids);
 }
 
-/// `Block`: `sw::Block16`, `sw::Block8` or `sw::Block4` for weights in blocks; `void` for weights in float.
+/// `Block`: `sw::llm::Block16`, `sw::llm::Block8` or `sw::llm::Block4` for weights in blocks; `void` for weights in float.
 template <class Block = void>
 class TextModel {
-  using Floats = sw::LlamaExpertParallel<sw::LlamaColwiseParallel<Split>, Split>;
+  using Floats = sw::llm::LlamaExpertParallel<sw::llm::LlamaColwiseParallel<Split>, Split>;
   template <class B>
   struct PlanOf {
-    using type = sw::LlamaQuantized<Floats, B>;
+    using type = sw::llm::LlamaQuantized<Floats, B>;
   };
 
  public:
   using Ids = sw::Tensor<std::int32_t, 2, Mesh, sw::Replicate, sw::Replicate, sw::Replicate, sw::Replicate,
                          sw::Replicate>;
-  using Part = sw::Llama<Mesh, typename std::conditional_t<std::is_void_v<Block>, std::type_identity<Floats>,
-                                                           PlanOf<Block>>::type>;
+  using Part =
+      sw::llm::Llama<Mesh, typename std::conditional_t<std::is_void_v<Block>, std::type_identity<Floats>,
+                                                       PlanOf<Block>>::type>;
   using Cache = decltype(std::declval<const Part&>().make_cache(std::declval<const Ids&>(), sw::Index{}));
 
-  TextModel(const Job& job, const sw::LlamaConfig& config)
+  TextModel(const Job& job, const sw::llm::LlamaConfig& config)
       : job_(job),
         config_(config),
         pipeline_(job, sw::gpipe(job.size<sw::pp>(), 1)),
         stages_(pipeline_.stages([&](int stage, const Mesh& mesh) {
-          return Part(mesh, config, sw::LlamaPart::of(config, pipeline_.schedule().rank_of_stage, stage));
+          return Part(mesh, config,
+                      sw::llm::LlamaPart::of(config, pipeline_.schedule().rank_of_stage, stage));
         })) {}
 
-  const sw::LlamaConfig& config() const { return config_; }
+  const sw::llm::LlamaConfig& config() const { return config_; }
   /// The mesh of this rank's stage.
   const Mesh& mesh() const { return pipeline_.mesh(); }
   sw::Stages<Part>& stages() { return stages_; }
@@ -97,16 +99,16 @@ class TextModel {
   }
 
   Job job_;
-  sw::LlamaConfig config_;
+  sw::llm::LlamaConfig config_;
   sw::Pipeline<Job> pipeline_;
   sw::Stages<Part> stages_;
 };
 
 /// Calls f with a null pointer to the type that `TextModel` takes for weights of so many bits: 32, 16, 8 or 4.
 inline void with_weight_bits(int bits, auto f) {
-  if (bits == 16) return f(static_cast<sw::Block16*>(nullptr));
-  if (bits == 8) return f(static_cast<sw::Block8*>(nullptr));
-  if (bits == 4) return f(static_cast<sw::Block4*>(nullptr));
+  if (bits == 16) return f(static_cast<sw::llm::Block16*>(nullptr));
+  if (bits == 8) return f(static_cast<sw::llm::Block8*>(nullptr));
+  if (bits == 4) return f(static_cast<sw::llm::Block4*>(nullptr));
   f(static_cast<void*>(nullptr));
 }
 

@@ -18,7 +18,7 @@ namespace sw = shardwise;
 
 struct TextRequest {
   std::vector<std::int32_t> prompt;
-  sw::SamplingOptions sampling{};
+  sw::llm::SamplingOptions sampling{};
   double repetition_penalty = 1;  ///< of the tokens of the prompt and of the text
   std::uint64_t seed = 1;
   sw::Index new_tokens = 200;        ///< at most
@@ -41,8 +41,8 @@ struct TextRequest {
       if (!has_text)
         throw std::invalid_argument("without a tokenizer, no text ends a text: \"" + stop + "\"");
     }
-    sw::detail::check_sampling(sampling, static_cast<std::size_t>(known));
-    sw::penalize_repetition({}, {}, repetition_penalty);  // throws for a wrong one
+    sw::llm::detail::check_sampling(sampling, static_cast<std::size_t>(known));
+    sw::llm::penalize_repetition({}, {}, repetition_penalty);  // throws for a wrong one
   }
 };
 
@@ -54,7 +54,7 @@ struct NewToken {
   std::string text;            ///< the text that this token adds; see `TextStream`
   TextEnd end;                 ///< why the text ends with this token, if it does
   double log_probability = 0;  ///< before the sampling options
-  std::vector<sw::TokenProbability> most_probable{};
+  std::vector<sw::llm::TokenProbability> most_probable{};
 };
 
 }  // namespace tools

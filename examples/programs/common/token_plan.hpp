@@ -24,8 +24,8 @@ struct TokenPlan {
 };
 
 /// On the rank at these coordinates. `bits`: of a weight, 32, 16, 8 or 4. `ranks_per_host`: as for `sw::trace`.
-TokenPlan plan_token(int bits, const JobSizes& sizes, const sw::LlamaConfig& config, const JobSizes& at = {},
-                     int ranks_per_host = 0);
+TokenPlan plan_token(int bits, const JobSizes& sizes, const sw::llm::LlamaConfig& config,
+                     const JobSizes& at = {}, int ranks_per_host = 0);
 
 /// Products with weights, of which a token is one row, take the time of the weights that they read.
 inline bool reads_weights(const sw::Event& event) {

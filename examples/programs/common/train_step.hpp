@@ -38,7 +38,8 @@ constexpr StepOptions step_options_of(const StepJob& job, double max_norm) {
 template <class Llama, class Pipeline>
 constexpr sw::Stages<Llama> make_stages(const Pipeline& pipeline, const StepJob& job) {
   return pipeline.stages([&](int stage, const auto& mesh) {
-    Llama part(mesh, model_of(job), sw::LlamaPart::of(job.model, pipeline.schedule().rank_of_stage, stage));
+    Llama part(mesh, model_of(job),
+               sw::llm::LlamaPart::of(job.model, pipeline.schedule().rank_of_stage, stage));
     const int rank = pipeline.schedule().rank_of_stage[static_cast<std::size_t>(stage)];
     part.recompute_first = recomputed_layers(job, rank);
     part.recompute_layers = part.recompute_first > 0;
@@ -125,7 +126,7 @@ constexpr StepResult mean_of_replicas(const Job& job, const StepResult& own) {
   return {numbers[0] / replicas, numbers[1] / replicas};
 }
 
-/// One step. `load(i)` returns micro-batch i as a `sw::LoadedBatch`: its `inputs`, its `targets`, and how many
+/// One step. `load(i)` returns micro-batch i as a `sw::llm::LoadedBatch`: its `inputs`, its `targets`, and how many
 /// targets are `counted` in the whole step. Gradients are those of the mean over these.
 ///
 /// `before_update(result)` is called after clipping, on every rank; the optimizer's step follows if it returns

@@ -30,7 +30,7 @@ class TrainedLlama final : public TrainedModel {
         mesh_(job.local_steps > 0 ? own_replica(mesh) : mesh),
         options_(step_options_of(job_of_replica(job), settings.max_norm)),
         pipeline_(mesh_, schedule_of(job)),
-        stages_(make_stages<sw::Llama<Mesh, Plan, T>>(pipeline_, job)),
+        stages_(make_stages<sw::llm::Llama<Mesh, Plan, T>>(pipeline_, job)),
         optimizer_({.rate = settings.rate,
                     .weight_decay = settings.weight_decay,
                     .scale = sw::MuonScale::as_adamw,
@@ -85,7 +85,7 @@ class TrainedLlama final : public TrainedModel {
   }
 
   sw::Index load_from(const std::filesystem::path& folder) override {
-    return sw::load_llama(mesh_, stages_, folder);
+    return sw::llm::load_llama(mesh_, stages_, folder);
   }
   void add_to(sw::CheckpointContents& contents) override {
     const std::string own =
@@ -117,16 +117,16 @@ class TrainedLlama final : public TrainedModel {
     const sw::Index outer = diloco_ ? state(*diloco_) : 0;
     return is_first_replica() ? bytes + outer : bytes;
   }
-  sw::Index export_to(const std::filesystem::path& folder, const sw::LlamaTokens& special,
+  sw::Index export_to(const std::filesystem::path& folder, const sw::llm::LlamaTokens& special,
                       const Texts& beside) override {
-    return is_first_replica() ? sw::save_llama(mesh_, stages_, folder, {.beside = beside}, special) : 0;
+    return is_first_replica() ? sw::llm::save_llama(mesh_, stages_, folder, {.beside = beside}, special) : 0;
   }
   sw::Index export_adapters(const std::filesystem::path& folder, const std::filesystem::path& base) override {
     if constexpr (set == PlanSet::adapted) {
       if (!is_first_replica()) return 0;
-      return sw::save_adapters(
+      return sw::llm::save_adapters(
           mesh_, stages_, folder,
-          {.name_of = sw::hugging_face_names(stages_.front().config()), .base_model = base.string()});
+          {.name_of = sw::llm::hugging_face_names(stages_.front().config()), .base_model = base.string()});
     } else {
       throw std::logic_error("this model has no adapters");
     }
@@ -139,7 +139,7 @@ class TrainedLlama final : public TrainedModel {
   Job job_mesh_, mesh_;  ///< the second is the model's
   StepOptions options_;
   sw::Pipeline<Job> pipeline_;
-  sw::Stages<sw::Llama<Mesh, Plan, T>> stages_;
+  sw::Stages<sw::llm::Llama<Mesh, Plan, T>> stages_;
   sw::Muon optimizer_;  ///< or AdamW for all
   std::optional<sw::DiLoCo> diloco_;
 };

@@ -45,10 +45,10 @@ JobPlan plan_step(const StepJob& given, const JobSizes& coordinates, sw::EventLo
     job.local_steps = std::numeric_limits<int>::max();  // so that no planned step is the last
   const sw::Index sequences = job_of_replica(job).batch;
   const NoTokens tokens{sequences * job.model.context + 1};
-  const sw::BatchSampler sampler(
+  const sw::llm::BatchSampler sampler(
       tokens.size(), {.length = job.model.context, .batch = sequences, .micro_batches = job.micro_batches});
   const auto load = [&](const Mesh& mesh, sw::Index micro) {
-    auto batch = sw::load_batch(mesh, tokens, sampler, 0, micro);
+    auto batch = sw::llm::load_batch(mesh, tokens, sampler, 0, micro);
     if (job.packed) batch.documents.emplace(mesh, batch.inputs.shape());
     return batch;
   };
@@ -80,7 +80,7 @@ StepJob within_memory(StepJob job, sw::Index bytes) {
     int all = 0;
     for (int stage = 0; stage < std::ssize(rank_of_stage); ++stage) {
       if (rank_of_stage[static_cast<std::size_t>(stage)] != pp) continue;
-      all = std::max(all, static_cast<int>(sw::LlamaPart::of(job.model, rank_of_stage, stage).layers));
+      all = std::max(all, static_cast<int>(sw::llm::LlamaPart::of(job.model, rank_of_stage, stage).layers));
     }
     int few = 0, enough = std::max(0, all - 1);
     if (const sw::Index without_last = peak(enough); without_last > bytes) {

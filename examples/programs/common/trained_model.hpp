@@ -21,7 +21,9 @@
 
 namespace shardwise {
 class CheckpointContents;
+namespace llm {
 struct LlamaTokens;
+}
 }  // namespace shardwise
 
 namespace tools {
@@ -39,7 +41,7 @@ using Texts = std::map<std::string, std::optional<std::string>>;
 
 class TrainedModel {
  public:
-  using Load = std::function<sw::LoadedBatch<Mesh>(const Mesh& mesh, sw::Index micro_batch)>;
+  using Load = std::function<sw::llm::LoadedBatch<Mesh>(const Mesh& mesh, sw::Index micro_batch)>;
 
   virtual ~TrainedModel() = default;
 
@@ -59,7 +61,7 @@ class TrainedModel {
   virtual sw::Index saved_bytes() = 0;
   /// Saves the model in Hugging Face's format, merged with its adapters if it has any, and the texts beside it;
   /// returns the bytes that this rank wrote.
-  virtual sw::Index export_to(const std::filesystem::path& folder, const sw::LlamaTokens& special,
+  virtual sw::Index export_to(const std::filesystem::path& folder, const sw::llm::LlamaTokens& special,
                               const Texts& beside) = 0;
   /// Saves its adapters in PEFT's format; `base` is the folder of their base model. Throws `std::logic_error` if
   /// there are no adapters.

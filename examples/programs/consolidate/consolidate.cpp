@@ -26,7 +26,7 @@ using namespace tools;
 struct Options {
   std::filesystem::path from, to;
   bool to_checkpoint = false, force = false;
-  sw::Index max_file_bytes = sw::ConsolidateOptions{}.max_file_bytes;
+  sw::Index max_file_bytes = sw::llm::ConsolidateOptions{}.max_file_bytes;
   std::string type = "keep", format = "safetensors";
 };
 
@@ -85,7 +85,7 @@ void run(const Options& options) {
   const auto progress = [&](sw::Index done, sw::Index all) { shown.show(done, all); };
   const auto type = sw::stored_type_named(options.type);  // nothing for "keep"
   if (options.to_checkpoint) {
-    const auto made = sw::import_weights(options.from, options.to, {type, options.force, progress});
+    const auto made = sw::llm::import_weights(options.from, options.to, {type, options.force, progress});
     print(options, made.tensors, made.bytes, 1);
     return;
   }
@@ -96,7 +96,7 @@ void run(const Options& options) {
     write_pytorch_file(sw::Weights(folder), folder / "pytorch_model.bin");
     std::filesystem::remove(folder / "model.safetensors");
   };
-  const auto made = sw::consolidate_checkpoint(
+  const auto made = sw::llm::consolidate_checkpoint(
       last_checkpoint(options.from), options.to,
       {type, pytorch ? 0 : options.max_file_bytes, options.force, progress, complete});
   print(options, made.tensors, made.bytes, made.files);

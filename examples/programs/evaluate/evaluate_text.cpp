@@ -61,7 +61,7 @@ Question question_of(std::string_view line, const std::string& place, const auto
   return question;
 }
 
-Inputs read_inputs(const EvaluationOptions& options, const sw::LlamaConfig& config) {
+Inputs read_inputs(const EvaluationOptions& options, const sw::llm::LlamaConfig& config) {
   const auto tokenizer = tokenizer_of(options.weights, config.vocabulary);
   if (!tokenizer) throw std::runtime_error(options.weights.string() + ": " + no_tokenizer);
   const auto encoded = [&](const std::string& text) {
@@ -145,7 +145,7 @@ void print_accuracy(AnyTextModel& model, const std::vector<Question>& questions,
 void evaluate(const EvaluationOptions& options) {
   if (options.text.empty() && options.questions.empty())
     throw std::runtime_error("nothing to measure: give --text or --questions");
-  const sw::LlamaConfig config = config_of(options.weights);
+  const sw::llm::LlamaConfig config = config_of(options.weights);
   expect_weights(options.weights, config);
   const Inputs inputs = read_inputs(options, config);
   const sw::Index window = options.context.value_or(std::min<sw::Index>(config.context, 2048));

@@ -50,7 +50,7 @@ std::vector<std::int32_t> read_tokens(const std::filesystem::path& path, sw::Ind
 }
 
 /// Prints the plan of one token, on the first rank of a mesh of these sizes.
-void print_plan_of_token(int bits, const JobSizes& sizes, const sw::LlamaConfig& config, std::FILE* to) {
+void print_plan_of_token(int bits, const JobSizes& sizes, const sw::llm::LlamaConfig& config, std::FILE* to) {
   const TokenPlan token = plan_token(bits, sizes, config);
   const sw::Index sums = token.plan.count(sw::Collective::all_reduce);
   std::fprintf(to, "a token: %lld all-gathers and %lld all-reduce%s",
@@ -65,7 +65,8 @@ void print_plan_of_token(int bits, const JobSizes& sizes, const sw::LlamaConfig&
 }
 
 /// The ids of the prompt. Throws `std::runtime_error` if there are none, or if one is out of the model's range.
-std::vector<std::int32_t> prompt_of(const TextOptions& options, const std::optional<sw::Tokenizer>& tokenizer,
+std::vector<std::int32_t> prompt_of(const TextOptions& options,
+                                    const std::optional<sw::llm::Tokenizer>& tokenizer,
                                     sw::Index vocabulary) {
   if (options.tokens.empty() && !tokenizer) {
     throw std::runtime_error(options.weights.string() + ": " + no_tokenizer + "; give --tokens");
@@ -87,8 +88,8 @@ double seconds_since(Clock::time_point start) {
 /// The options, the tokenizer and the tokens that end texts.
 struct Writer {
   const TextOptions& options;
-  const sw::LlamaConfig& config;
-  const std::optional<sw::Tokenizer>& tokenizer;
+  const sw::llm::LlamaConfig& config;
+  const std::optional<sw::llm::Tokenizer>& tokenizer;
   std::vector<std::int32_t> ends;
   bool prints;
 
@@ -241,8 +242,8 @@ void continue_all(const Writer& writer, const MakeCache& make_cache, const Promp
 }
 
 /// The chat template of a folder. Throws `std::runtime_error` if it or the tokenizer is missing.
-sw::ChatTemplate template_of(const std::filesystem::path& folder,
-                             const std::optional<sw::Tokenizer>& tokenizer) {
+sw::llm::ChatTemplate template_of(const std::filesystem::path& folder,
+                                  const std::optional<sw::llm::Tokenizer>& tokenizer) {
   if (!tokenizer) throw std::runtime_error(folder.string() + ": --chat needs a tokenizer.json");
   auto chat = chat_template_of(folder);
   if (chat) return *std::move(chat);
@@ -265,7 +266,7 @@ std::optional<std::string> line_of_terminal(const Writer& writer) {
 }
 
 /// Answers lines until their end, or until the dialogue is as long as the model's context.
-void talk(const Writer& writer, const MakeCache& make_cache, const sw::ChatTemplate& chat) {
+void talk(const Writer& writer, const MakeCache& make_cache, const sw::llm::ChatTemplate& chat) {
   Generator generator(make_cache(1, writer.config.context), writer.known(), writer.decode(), true);
   sw::Json messages = sw::Json::array();
   while (const auto line = line_of_terminal(writer)) {
@@ -298,7 +299,7 @@ void talk(const Writer& writer, const MakeCache& make_cache, const sw::ChatTempl
 }  // namespace
 
 void write_text(const TextOptions& options) {
-  const sw::LlamaConfig config = config_of(options.weights);
+  const sw::llm::LlamaConfig config = config_of(options.weights);
   expect_weights(options.weights, config);
   const JobSizes sizes =
       job_sizes(options.pp, 1, 1, 1, std::max(1, sw::world().size() / options.pp), config.kv_heads);
@@ -312,7 +313,7 @@ void write_text(const TextOptions& options) {
   const Writer writer{options, config, tokenizer, ends_of(options.weights, tokenizer), prints};
   std::vector<std::int32_t> prompt;
   std::optional<Prompts> prompts;
-  std::optional<sw::ChatTemplate> chat;
+  std::optional<sw::llm::ChatTemplate> chat;
   if (one) prompt = prompt_of(options, tokenizer, config.vocabulary);
   if (options.chat) chat = template_of(options.weights, tokenizer);
   if (!options.prompts.empty()) prompts.emplace(writer);

@@ -22,7 +22,7 @@ struct TextOptions {
   bool chat = false;
   int pp = 1, weight_bits = 32;
   sw::Index new_tokens = 200, rows = 8;
-  sw::SamplingOptions sampling{.temperature = 0.8, .top_k = 40};
+  sw::llm::SamplingOptions sampling{.temperature = 0.8, .top_k = 40};
   double repetition_penalty = 1;
   std::uint64_t seed = 1;
   std::vector<std::string> stops;

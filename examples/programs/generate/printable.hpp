@@ -31,7 +31,7 @@ std::string continued(const Tokenizer& tokenizer, const std::string& prompt,
 inline std::string printable(const std::string& text) {
   std::string safe;
   for (std::size_t i = 0; i < text.size();) {
-    const auto [c, length] = shardwise::detail::character_at(text, i);
+    const auto [c, length] = shardwise::llm::detail::character_at(text, i);
     const bool control = (c < 0x20 && c != '\n' && c != '\t') || (c >= 0x7f && c < 0xa0);
     const bool turns = c == 0x61c || c == 0x200e || c == 0x200f || (c >= 0x202a && c <= 0x202e) ||
                        (c >= 0x2066 && c <= 0x2069);

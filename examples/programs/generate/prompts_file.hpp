@@ -19,7 +19,7 @@ namespace tools {
 /// The request of a line; `request` has what the line does not say. Errors are `std::runtime_error`s that begin with
 /// `place`.
 inline TextRequest request_of_line(std::string_view line, const std::string& place, TextRequest request,
-                                   const std::optional<sw::Tokenizer>& tokenizer) {
+                                   const std::optional<sw::llm::Tokenizer>& tokenizer) {
   constexpr sw::Index most = std::numeric_limits<sw::Index>::max();
   const sw::Json json = sw::parse_json(line, place);
   const sw::detail::JsonPart part(json, place + ": ");

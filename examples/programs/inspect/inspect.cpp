@@ -102,11 +102,11 @@ Json described_checkpoint(const fs::path& folder) {
 }
 
 Json described_weights(const fs::path& path) {
-  const sw::Weights weights(path, &sw::gguf_format);
+  const sw::Weights weights(path, &sw::llm::gguf_format);
   Json described{{"path", path.string()},
-                 {"kind", fs::is_directory(path)      ? "weights"
-                          : sw::detail::is_gguf(path) ? "GGUF"
-                                                      : "safetensors"},
+                 {"kind", fs::is_directory(path)           ? "weights"
+                          : sw::llm::detail::is_gguf(path) ? "GGUF"
+                                                           : "safetensors"},
                  {"files", Json::array()},
                  {"groups", Json::object()}};
   Json tensors = Json::array();

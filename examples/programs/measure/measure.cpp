@@ -62,14 +62,14 @@ sw::Speeds speeds_of_steps(int repetitions) {
   using Mesh = sw::Mesh<sw::tp>;
   const sw::Communicator world = sw::world();
   const Mesh mesh(world.subgroup(std::array{world.rank()}), {1});
-  const sw::LlamaConfig config{.vocabulary = 1024,
-                               .features = 512,
-                               .layers = 2,
-                               .heads = 8,
-                               .kv_heads = 8,
-                               .hidden = 1408,
-                               .context = 512};
-  sw::Llama<Mesh, sw::LlamaTensorParallel<>, T> model(mesh, config);
+  const sw::llm::LlamaConfig config{.vocabulary = 1024,
+                                    .features = 512,
+                                    .layers = 2,
+                                    .heads = 8,
+                                    .kv_heads = 8,
+                                    .hidden = 1408,
+                                    .context = 512};
+  sw::llm::Llama<Mesh, sw::llm::LlamaTensorParallel<>, T> model(mesh, config);
   sw::initialize(model, 1);
   const auto tokens = sw::full<std::int32_t, sw::Replicate>(mesh, {1, config.context}, 1);
   sw::AdamW adamw;
@@ -220,9 +220,9 @@ MeasuredSpeeds measured(int repetitions) {
   const TokenSpeeds tokens = speeds_of_tokens<void>(repetitions);
   speeds.weights_32bit = tokens.weights;
   speeds.operation = tokens.operation;
-  speeds.weights_16bit = speeds_of_tokens<sw::Block16>(repetitions).weights;
-  speeds.weights_8bit = speeds_of_tokens<sw::Block8>(repetitions).weights;
-  speeds.weights_4bit = speeds_of_tokens<sw::Block4>(repetitions).weights;
+  speeds.weights_16bit = speeds_of_tokens<sw::llm::Block16>(repetitions).weights;
+  speeds.weights_8bit = speeds_of_tokens<sw::llm::Block8>(repetitions).weights;
+  speeds.weights_4bit = speeds_of_tokens<sw::llm::Block4>(repetitions).weights;
   if (on_each > 1) {
     const sw::Communicator& ranks = mesh.communicator<rank_of_host>();
     speeds.links.within = bytes_of_link(ranks, repetitions);

@@ -35,7 +35,7 @@ inline constexpr auto axis_names = JobPlan::AxesOf::names;
 
 /// Counters have 64 bits. Throws `std::invalid_argument` for a step that might exceed them.
 void check_countable(const StepJob& job) {
-  const sw::LlamaConfig& model = job.model;
+  const sw::llm::LlamaConfig& model = job.model;
   const auto real = [](sw::Index n) { return static_cast<double>(n); };
   const double width = real(model.heads) * real(model.head_size());
   const double widest = std::max({real(model.vocabulary), real(model.features), real(model.hidden), width});
@@ -134,7 +134,7 @@ bool alike(const StepJob& job, const JobPlan& a, const JobPlan& b) {
 
 // ---- Text --------------------------------------------------------------------------------------------------------
 void print_model(const StepJob& job, const std::string& weights) {
-  const sw::LlamaConfig& model = job.model;
+  const sw::llm::LlamaConfig& model = job.model;
   std::printf("a %s of %td layers, %td features, %td heads, %td key/value heads, %td hidden, %td tokens%s\n",
               family_name(model).c_str(), model.layers, model.features, model.heads, model.kv_heads,
               model.hidden, model.vocabulary, model.tied ? ", tied head" : "");
@@ -165,7 +165,7 @@ void print_job(const StepJob& job) {
 double idle_part(const StepJob& job, const sw::PipelineSchedule& schedule, const sw::Speeds* speeds) {
   const sw::ScheduleProof proof =
       sw::prove(schedule, speeds ? costs_of(job, {}, *speeds)
-                                 : sw::LlamaPart::costs(job.model, schedule.rank_of_stage));
+                                 : sw::llm::LlamaPart::costs(job.model, schedule.rank_of_stage));
   double idle = 0;
   for (const double each : proof.idle) idle += each;
   return idle / (proof.time * schedule.ranks());
@@ -288,7 +288,7 @@ Json plan_json(const StepJob& job, const RankPlan& each) {
 
 void print_json(const StepJob& job, const std::vector<RankPlan>& plans, const sw::Speeds* speeds,
                 double seconds) {
-  const sw::LlamaConfig& model = job.model;
+  const sw::llm::LlamaConfig& model = job.model;
   Json json;
   json["model"] = {{"parameters", model.parameters()},
                    {"vocabulary", model.vocabulary},

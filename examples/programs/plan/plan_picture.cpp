@@ -15,7 +15,7 @@ std::string trace_of(const StepJob& job, const JobSizes& coordinates, const std:
                      const sw::Speeds& speeds) {
   if (job.sizes[0] > 1) {
     const sw::PipelineSchedule schedule = schedule_of(job);
-    return sw::trace_file(schedule, sw::LlamaPart::costs(job.model, schedule.rank_of_stage));
+    return sw::trace_file(schedule, sw::llm::LlamaPart::costs(job.model, schedule.rank_of_stage));
   }
   sw::EventLog log;
   plan_step(job, coordinates, &log);

@@ -110,7 +110,7 @@ std::vector<std::int32_t> prompt_of(const Part& prompt, const ServedModel& model
   return model.tokenizer->encode(prompt.get<std::string>());
 }
 
-void read_sampling(const Part& part, sw::SamplingOptions& sampling) {
+void read_sampling(const Part& part, sw::llm::SamplingOptions& sampling) {
   const auto read = [&](const char* key, double& value, double most, const char* expected) {
     if (!part[key].null()) value = number(part[key], 0, most, expected);
   };
@@ -286,7 +286,7 @@ std::string Answer::add(const NewToken& token) {
   if (counts) {
     described.push_back(logarithm_of(token.id, token.log_probability));
     OrderedJson others = OrderedJson::array();
-    for (const sw::TokenProbability& other : token.most_probable)
+    for (const sw::llm::TokenProbability& other : token.most_probable)
       others.push_back(logarithm_of(other.id, other.logarithm));
     described[0]["top_logprobs"] = std::move(others);
     if (!request_.stream) tokens_.push_back(described[0]);

@@ -31,11 +31,11 @@ struct ApiError : std::runtime_error {
 /// The model that answers requests.
 struct ServedModel {
   std::string name;
-  const sw::Tokenizer* tokenizer;    ///< null: prompts are lists of tokens
-  const sw::ChatTemplate* chat;      ///< null: there are no dialogues
-  sw::Index vocabulary, known;       ///< see `Generator`
-  sw::Index capacity;                ///< the most tokens of a prompt and its text
-  std::vector<std::int32_t> ends{};  ///< end texts
+  const sw::llm::Tokenizer* tokenizer;  ///< null: prompts are lists of tokens
+  const sw::llm::ChatTemplate* chat;    ///< null: there are no dialogues
+  sw::Index vocabulary, known;          ///< see `Generator`
+  sw::Index capacity;                   ///< the most tokens of a prompt and its text
+  std::vector<std::int32_t> ends{};     ///< end texts
 };
 
 struct ServedRequest {

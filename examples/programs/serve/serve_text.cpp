@@ -23,7 +23,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 sw::Json json_of(const TextRequest& request) {
-  const sw::SamplingOptions& sampling = request.sampling;
+  const sw::llm::SamplingOptions& sampling = request.sampling;
   return {request.prompt,      sampling.temperature,       sampling.top_k, sampling.top_p,     sampling.min_p,
           sampling.logit_bias, request.repetition_penalty, request.seed,   request.new_tokens, request.ends,
           request.stops,       request.most_probable};
@@ -132,7 +132,8 @@ void write_texts(Generator& generator, RequestQueue& queue, int drain_timeout) {
 }
 
 /// Throws unless all hosts together have memory for the weights, and for the keys and values in float.
-void check_memory(const Job& job, const sw::LlamaConfig& config, int bits, sw::Index rows, sw::Index tokens) {
+void check_memory(const Job& job, const sw::llm::LlamaConfig& config, int bits, sw::Index rows,
+                  sw::Index tokens) {
   const double token =
       static_cast<double>(config.layers * config.kv_heads * (config.head_size() + config.value_size())) *
       sizeof(float) * job.size<sw::kvr>();
@@ -149,13 +150,13 @@ void check_memory(const Job& job, const sw::LlamaConfig& config, int bits, sw::I
 }  // namespace
 
 void serve(const ServerOptions& options) {
-  const sw::LlamaConfig config = config_of(options.weights);
+  const sw::llm::LlamaConfig config = config_of(options.weights);
   expect_weights(options.weights, config);
   const Job job(sw::world(), job_sizes(options.pp, 1, 1, 1, std::max(1, sw::world().size() / options.pp),
                                        config.kv_heads));
   warn_of_torn_groups(job);
   const auto tokenizer = tokenizer_of(options.weights, config.vocabulary);
-  std::optional<sw::ChatTemplate> chat;
+  std::optional<sw::llm::ChatTemplate> chat;
   if (tokenizer) chat = chat_template_of(options.weights);
   const ServedModel served{
       .name = options.name.empty() ? std::filesystem::canonical(options.weights).filename().string()

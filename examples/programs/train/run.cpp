@@ -36,8 +36,8 @@ TrainOptions completed(TrainOptions options) {
   return options;
 }
 
-sw::Tokenizer tokenizer_of(const TrainOptions& options) {
-  const sw::Tokenizer tokenizer = sw::Tokenizer::from_folder(options.from, options.tokenizer);
+sw::llm::Tokenizer tokenizer_of(const TrainOptions& options) {
+  const sw::llm::Tokenizer tokenizer = sw::llm::Tokenizer::from_folder(options.from, options.tokenizer);
   const sw::Index known = options.job.model.vocabulary;
   if (options.from.empty() || (options.tokenizer.empty() ? known == 256 : tokenizer.vocabulary() <= known)) {
     return tokenizer;
@@ -49,12 +49,12 @@ sw::Tokenizer tokenizer_of(const TrainOptions& options) {
            : options.tokenizer.string() + " has " + std::to_string(tokenizer.vocabulary())));
 }
 
-sw::BatchOptions batches_of(const TrainOptions& options) {
+sw::llm::BatchOptions batches_of(const TrainOptions& options) {
   return {.length = options.job.model.context,
           .batch = job_of_replica(options.job).batch,
           .micro_batches = options.job.micro_batches,
           .seed = options.seed,
-          .last = options.pad ? sw::LastBatch::pad : sw::LastBatch::drop,
+          .last = options.pad ? sw::llm::LastBatch::pad : sw::llm::LastBatch::drop,
           .shuffle = !options.in_order};
 }
 
@@ -93,9 +93,9 @@ std::string memory_text(sw::Index planned, const PoolBytes& pool) {
          difference.data() + "), taken from the system " + sw::bytes_text(all[3 * rank + 2]);
 }
 
-sw::LongDocuments long_documents_of(const std::string& name) {
-  if (name == "cut") return sw::LongDocuments::cut;
-  return name == "split" ? sw::LongDocuments::split : sw::LongDocuments::refuse;
+sw::llm::LongDocuments long_documents_of(const std::string& name) {
+  if (name == "cut") return sw::llm::LongDocuments::cut;
+  return name == "split" ? sw::llm::LongDocuments::split : sw::llm::LongDocuments::refuse;
 }
 
 using Paths = std::vector<std::filesystem::path>;
@@ -149,8 +149,8 @@ std::filesystem::path cache_of(const TrainOptions& options, std::size_t source) 
 }
 
 /// Each row once, in order.
-sw::BatchOptions evaluated(sw::BatchOptions options) {
-  options.last = sw::LastBatch::pad;
+sw::llm::BatchOptions evaluated(sw::llm::BatchOptions options) {
+  options.last = sw::llm::LastBatch::pad;
   options.shuffle = false;
   return options;
 }
@@ -167,7 +167,7 @@ sw::RateScheduleSettings rates_of(const TrainOptions& options) {
 /// The description of the run for the log.
 nlohmann::ordered_json description(const TrainOptions& options, const Job& mesh) {
   const StepJob& job = options.job;
-  const sw::LlamaConfig& model = job.model;
+  const sw::llm::LlamaConfig& model = job.model;
   return {{"mesh",
            {{"pp", mesh.size<sw::pp>()},
             {"replica", mesh.size<replica>()},
@@ -266,8 +266,8 @@ std::string other_run(const sw::Json& before, const sw::Json& now) {
     if (!other.empty()) return "of another run: " + other;
   }
   const sw::Json model = before.is_object() ? before.value("llama_config", sw::Json()) : sw::Json();
-  const sw::Json sizes =
-      sw::Json::parse(sw::llama_config_text(sw::detail::llama_config_of(now.at("llama_config")), ""));
+  const sw::Json sizes = sw::Json::parse(
+      sw::llm::llama_config_text(sw::llm::detail::llama_config_of(now.at("llama_config")), ""));
   for (const auto& [name, value] : sizes.items()) {  // other keys are notes
     if (name == "torch_dtype" || name == "bos_token_id" || name == "eos_token_id") continue;  // not used
     const std::string other = change(name.c_str(), model, now["llama_config"]);
@@ -292,7 +292,7 @@ Run::Run(TrainOptions options)
 }
 
 void Run::open_data() {
-  const sw::BatchOptions batches = batches_of(options_);
+  const sw::llm::BatchOptions batches = batches_of(options_);
   const Replicas replicas = replicas_of(job(), mesh_);
   if (const auto end = tokenizer_.end_token(); end && *end >= job().model.vocabulary) {
     throw std::runtime_error(options_.from.string() + ": texts end with token " + std::to_string(*end) +
@@ -301,14 +301,14 @@ void Run::open_data() {
   options_.data.empty() ? open_text(batches, replicas) : open_documents(batches, replicas);
 }
 
-void Run::open_text(const sw::BatchOptions& batches, const Replicas& replicas) {
+void Run::open_text(const sw::llm::BatchOptions& batches, const Replicas& replicas) {
   if (job().packed) throw std::invalid_argument("--packed is for documents: give --data");
   const std::vector<sw::Index> weights = weights_of(options_.mix);
   TokenCorpora training, held_out;
-  std::vector<sw::MixedSource> mix;
+  std::vector<sw::llm::MixedSource> mix;
   for (const Paths& paths : sources_of(options_.text, options_)) {
-    const sw::TokenCorpus corpus =
-        sw::open_token_corpus(mesh_, paths, tokenizer_, cache_of(options_, mix.size()));
+    const sw::llm::TokenCorpus corpus =
+        sw::llm::open_token_corpus(mesh_, paths, tokenizer_, cache_of(options_, mix.size()));
     fingerprint_ = together(fingerprint_, corpus.fingerprint());
     const auto last = static_cast<sw::Index>(options_.held_out * static_cast<double>(corpus.size()));
     mix.push_back({corpus.size() - last, weights.empty() ? 1 : weights[mix.size()]});
@@ -316,27 +316,31 @@ void Run::open_text(const sw::BatchOptions& batches, const Replicas& replicas) {
     held_out.add(corpus.part(corpus.size() - last, last));
   }
   if (!options_.validation.empty()) {
-    const sw::TokenCorpus validation = sw::open_token_corpus(mesh_, options_.validation, tokenizer_, {});
+    const sw::llm::TokenCorpus validation =
+        sw::llm::open_token_corpus(mesh_, options_.validation, tokenizer_, {});
     validation_fingerprint_ = validation.fingerprint();
     held_out = {};
     held_out.add(validation);
   }
   if (options_.evaluates())
-    held_out_.emplace(held_out, sw::BatchSampler(held_out.size(), evaluated(batches)), replicas);
-  data_.emplace(training,
-                weights.empty() ? sw::BatchSampler(training.size(), batches) : sw::BatchSampler(mix, batches),
-                replicas);
+    held_out_.emplace(held_out, sw::llm::BatchSampler(held_out.size(), evaluated(batches)), replicas);
+  data_.emplace(
+      training,
+      weights.empty() ? sw::llm::BatchSampler(training.size(), batches) : sw::llm::BatchSampler(mix, batches),
+      replicas);
 }
 
-void Run::open_documents(const sw::BatchOptions& batches, const Replicas& replicas) {
+void Run::open_documents(const sw::llm::BatchOptions& batches, const Replicas& replicas) {
   const std::vector<sw::Index> weights = weights_of(options_.mix);
-  sw::JsonLinesOptions reading{.chat = sw::ChatTemplate::from_folder(options_.from, options_.chat_template),
-                               .match_special_tokens = options_.match_special_tokens};
-  const sw::RowOptions options{.length = batches.length,
-                               .packed = job().packed,
-                               .long_documents = long_documents_of(options_.long_documents)};
-  std::optional<sw::DocumentRows> training, held_out;
-  const auto add = [&](std::optional<sw::DocumentRows>& rows, const sw::TrainingDocuments& documents) {
+  sw::llm::JsonLinesOptions reading{
+      .chat = sw::llm::ChatTemplate::from_folder(options_.from, options_.chat_template),
+      .match_special_tokens = options_.match_special_tokens};
+  const sw::llm::RowOptions options{.length = batches.length,
+                                    .packed = job().packed,
+                                    .long_documents = long_documents_of(options_.long_documents)};
+  std::optional<sw::llm::DocumentRows> training, held_out;
+  const auto add = [&](std::optional<sw::llm::DocumentRows>& rows,
+                       const sw::llm::TrainingDocuments& documents) {
     if (rows) {
       rows->add(documents);
     } else {
@@ -346,19 +350,19 @@ void Run::open_documents(const sw::BatchOptions& batches, const Replicas& replic
   std::size_t source = 0;
   for (const Paths& paths : sources_of(options_.data, options_)) {
     reading.cache = cache_of(options_, source++);
-    auto documents = sw::read_json_lines(mesh_, paths, tokenizer_, reading);
-    fingerprint_ = together(fingerprint_, sw::fingerprint_of(documents));
+    auto documents = sw::llm::read_json_lines(mesh_, paths, tokenizer_, reading);
+    fingerprint_ = together(fingerprint_, sw::llm::fingerprint_of(documents));
     if (prints()) warn_of(documents);
-    if (options_.held_out > 0) add(held_out, sw::hold_out(documents, options_.held_out, options_.seed));
+    if (options_.held_out > 0) add(held_out, sw::llm::hold_out(documents, options_.held_out, options_.seed));
     add(training, documents);
   }
   if (!options_.validation.empty()) {
     reading.cache.clear();
-    const auto validation = sw::read_json_lines(mesh_, options_.validation, tokenizer_, reading);
-    validation_fingerprint_ = sw::fingerprint_of(validation);
+    const auto validation = sw::llm::read_json_lines(mesh_, options_.validation, tokenizer_, reading);
+    validation_fingerprint_ = sw::llm::fingerprint_of(validation);
     add(held_out, validation);
   }
-  const auto note = [&](const sw::DocumentRows& rows, const char* kind) {
+  const auto note = [&](const sw::llm::DocumentRows& rows, const char* kind) {
     if (rows.long_documents() == 0 || !prints()) return;
     std::printf(
         "note: %td documents%s have more than %td tokens and are %s; %td of them have nothing to be learned "
@@ -374,13 +378,13 @@ void Run::open_documents(const sw::BatchOptions& batches, const Replicas& replic
                 replicas);
 }
 
-void Run::warn_of(const sw::TrainingDocuments& documents) const {
+void Run::warn_of(const sw::llm::TrainingDocuments& documents) const {
   std::vector<std::int32_t> ends = special_tokens().ends;
   if (tokenizer_.end_token()) ends.push_back(*tokenizer_.end_token());
   std::size_t endless = 0, special = 0;
   std::string first;
   for (sw::Index i = 0; i < documents.size(); ++i) {
-    const sw::TrainingDocument document = documents[i];
+    const sw::llm::TrainingDocument document = documents[i];
     const bool ended = std::ranges::all_of(document.answers, [&](const sw::Range& answer) {
       const auto begin = document.tokens.begin() + answer.begin;
       return std::find_first_of(begin, begin + answer.size, ends.begin(), ends.end()) != begin + answer.size;
@@ -409,9 +413,9 @@ void Run::warn_of(const sw::TrainingDocuments& documents) const {
   }
 }
 
-sw::LlamaTokens Run::special_tokens() const {
-  if (!options_.from.empty()) return sw::read_llama_tokens(options_.from);
-  sw::LlamaTokens special;
+sw::llm::LlamaTokens Run::special_tokens() const {
+  if (!options_.from.empty()) return sw::llm::read_llama_tokens(options_.from);
+  sw::llm::LlamaTokens special;
   if (tokenizer_.begin_token()) special.begin = tokenizer_.begin_token();
   if (tokenizer_.end_token()) special.ends.push_back(*tokenizer_.end_token());
   return special;
@@ -446,7 +450,7 @@ void Run::evaluate(TrainedModel& model, std::int64_t step) {
 }
 
 sw::Json Run::settings() const {
-  sw::Json all{{"llama_config", sw::Json::parse(sw::llama_config_text(
+  sw::Json all{{"llama_config", sw::Json::parse(sw::llm::llama_config_text(
                                     model_of(job()), job().bf16 ? "bfloat16" : "float32", special_tokens()))},
                {"text", fingerprint_},
                {"seed", options_.seed},
@@ -505,7 +509,7 @@ void Run::open_best(bool resumed) {
 
 void Run::print_job() const {
   if (!prints()) return;
-  const sw::BatchSampler& sampler = data_->sampler();
+  const sw::llm::BatchSampler& sampler = data_->sampler();
   if (const std::vector<sw::Index> weights = weights_of(options_.mix); !weights.empty()) {
     const auto sum = static_cast<double>(std::accumulate(weights.begin(), weights.end(), sw::Index{0}));
     const std::vector<sw::Index> read = sampler.counts(sampler.steps_per_epoch() * sampler.options().batch),
@@ -517,7 +521,7 @@ void Run::print_job() const {
                   static_cast<double>(read[i]) / static_cast<double>(sizes[i]));
     }
   }
-  if (const sw::DocumentRows* rows = data_->rows()) {
+  if (const sw::llm::DocumentRows* rows = data_->rows()) {
     std::printf("%td documents in %td rows, %.0f %% full; ", rows->documents(), rows->size(),
                 100 * rows->filled());
   } else {

@@ -55,11 +55,11 @@ class Run {
   const TrainOptions& options() const { return options_; }
   const StepJob& job() const { return options_.job; }
   const Job& mesh() const { return mesh_; }
-  const sw::Tokenizer& tokenizer() const { return tokenizer_; }
+  const sw::llm::Tokenizer& tokenizer() const { return tokenizer_; }
   /// The text's fingerprint.
   std::uint64_t fingerprint() const { return fingerprint_; }
   /// The begin and end tokens of texts, for config.json.
-  sw::LlamaTokens special_tokens() const;
+  sw::llm::LlamaTokens special_tokens() const;
   bool prints() const { return mesh_.rank() == 0; }
   /// Exports adapters, rather than a model merged with them.
   bool exports_adapters() const { return job().lora_rank > 0 && !options_.merge; }
@@ -94,17 +94,17 @@ class Run {
 
  private:
   void open_data();
-  void open_text(const sw::BatchOptions& batches, const Replicas& replicas);
-  void open_documents(const sw::BatchOptions& batches, const Replicas& replicas);
+  void open_text(const sw::llm::BatchOptions& batches, const Replicas& replicas);
+  void open_documents(const sw::llm::BatchOptions& batches, const Replicas& replicas);
   /// Calls `add` if there is a log, and ends the log if it cannot be written.
   void add_to_log(std::int64_t step, const std::function<void()>& add);
   void check_folder(const std::filesystem::path& folder) const;
   /// Warns of probable mistakes: answers without an end token, special tokens in texts.
-  void warn_of(const sw::TrainingDocuments& documents) const;
+  void warn_of(const sw::llm::TrainingDocuments& documents) const;
 
   TrainOptions options_;
   Job mesh_;
-  sw::Tokenizer tokenizer_;
+  sw::llm::Tokenizer tokenizer_;
   std::optional<TextData> data_, held_out_;
   std::uint64_t fingerprint_ = 0, validation_fingerprint_ = 0;
   sw::RateSchedule schedule_;

@@ -24,20 +24,21 @@ struct Replicas {
 /// Corpora whose tokens follow one another, as in a mix.
 class TokenCorpora {
  public:
-  void add(sw::TokenCorpus corpus) {
+  void add(sw::llm::TokenCorpus corpus) {
     size_ += corpus.size();
     parts_.push_back(std::move(corpus));
   }
   sw::Index size() const { return size_; }
   /// As those of `TokenCorpus`.
   void copy(sw::Index begin, std::span<std::int32_t> to) const {
-    for_each_part(begin, std::ssize(to), [&](const sw::TokenCorpus& part, sw::Index first, sw::Index count) {
-      part.copy(first, to.first(static_cast<std::size_t>(count)));
-      to = to.subspan(static_cast<std::size_t>(count));
-    });
+    for_each_part(begin, std::ssize(to),
+                  [&](const sw::llm::TokenCorpus& part, sw::Index first, sw::Index count) {
+                    part.copy(first, to.first(static_cast<std::size_t>(count)));
+                    to = to.subspan(static_cast<std::size_t>(count));
+                  });
   }
   void read_ahead(sw::Index begin, sw::Index count) const {
-    for_each_part(begin, count, [](const sw::TokenCorpus& part, sw::Index first, sw::Index of_part) {
+    for_each_part(begin, count, [](const sw::llm::TokenCorpus& part, sw::Index first, sw::Index of_part) {
       part.read_ahead(first, of_part);
     });
   }
@@ -48,7 +49,7 @@ class TokenCorpora {
     if (begin < 0 || count > size_ - begin)
       sw::detail::fail<std::out_of_range>(
           {"TokenCorpora: tokens ", begin, " to ", begin + count, " of ", size_});
-    for (const sw::TokenCorpus& part : parts_) {
+    for (const sw::llm::TokenCorpus& part : parts_) {
       const sw::Index own = std::clamp<sw::Index>(part.size() - begin, 0, count);
       if (own > 0) f(part, begin, own);
       begin = std::max<sw::Index>(begin - part.size(), 0);
@@ -56,7 +57,7 @@ class TokenCorpora {
     }
   }
 
-  std::vector<sw::TokenCorpus> parts_;
+  std::vector<sw::llm::TokenCorpus> parts_;
   sw::Index size_ = 0;
 };
 
@@ -64,19 +65,19 @@ class TokenCorpora {
 /// train alone take turns.
 class TextData {
  public:
-  TextData(const TokenCorpora& corpora, const sw::BatchSampler& sampler, Replicas replicas)
+  TextData(const TokenCorpora& corpora, const sw::llm::BatchSampler& sampler, Replicas replicas)
       : source_(corpora), sampler_(sampler), replicas_(replicas) {}
-  TextData(const sw::DocumentRows& rows, const sw::BatchSampler& sampler, Replicas replicas)
+  TextData(const sw::llm::DocumentRows& rows, const sw::llm::BatchSampler& sampler, Replicas replicas)
       : source_(rows), sampler_(sampler), replicas_(replicas) {}
 
-  const sw::BatchSampler& sampler() const { return sampler_; }
+  const sw::llm::BatchSampler& sampler() const { return sampler_; }
   sw::Index steps_per_epoch() const {
     return std::max<sw::Index>(1, sampler_.steps_per_epoch() / replicas_.count);
   }
   /// Whether an epoch of the sampler has such a step of this replica.
   bool has(sw::Index step) const { return own_step(step) < sampler_.steps_per_epoch(); }
   /// Null for sequences of tokens.
-  const sw::DocumentRows* rows() const { return std::get_if<sw::DocumentRows>(&source_); }
+  const sw::llm::DocumentRows* rows() const { return std::get_if<sw::llm::DocumentRows>(&source_); }
   /// The number of targets in a step, of all replicas.
   sw::Index counted(sw::Index step) const {
     sw::Index sum = 0;
@@ -84,10 +85,10 @@ class TextData {
       sum += rows() ? rows()->counted(sampler_, own) : sampler_.counted(own);
     return sum;
   }
-  sw::LoadedBatch<Mesh> load(const Mesh& stage, sw::Index step, sw::Index micro_batch) const {
+  sw::llm::LoadedBatch<Mesh> load(const Mesh& stage, sw::Index step, sw::Index micro_batch) const {
     return std::visit(
         [&](const auto& source) {
-          return sw::load_batch(stage, source, sampler_, own_step(step), micro_batch);
+          return sw::llm::load_batch(stage, source, sampler_, own_step(step), micro_batch);
         },
         source_);
   }
@@ -95,8 +96,8 @@ class TextData {
  private:
   sw::Index own_step(sw::Index step) const { return step * replicas_.count + replicas_.own; }
 
-  std::variant<TokenCorpora, sw::DocumentRows> source_;
-  sw::BatchSampler sampler_;
+  std::variant<TokenCorpora, sw::llm::DocumentRows> source_;
+  sw::llm::BatchSampler sampler_;
   Replicas replicas_;
 };
 

@@ -245,13 +245,13 @@ int train_program(int argc, char** argv, const Start& start) {
       throw std::invalid_argument("--format is for what is exported: --export or --export-best");
     if (job.job.lora_rank > 0 && !options.merge && options.format != "safetensors")
       throw std::invalid_argument("--format " + options.format + " is for whole models: --merge");
-    if (sw::detail::is_gguf(options.from))
+    if (sw::llm::detail::is_gguf(options.from))
       throw std::invalid_argument("--from is " + options.from.string() +
                                   ", expected a folder: GGUF is not trained");
     if (!options.from.empty()) job.config = options.from / "config.json";
     if (!plan.empty()) {
       if (options.from.empty())
-        job.vocabulary = sw::Tokenizer::from_folder({}, options.tokenizer).vocabulary();
+        job.vocabulary = sw::llm::Tokenizer::from_folder({}, options.tokenizer).vocabulary();
       CLI::App chosen;
       add_job_options(chosen, job);
       chosen.parse(best_plan(job, speeds));
@@ -259,7 +259,7 @@ int train_program(int argc, char** argv, const Start& start) {
     options.memory = static_cast<sw::Index>(job.memory);
     options.job = job_of(job, sw::any);  // all remaining ranks are data-parallel
     if (!options.from.empty()) {
-      options.job.own_context = sw::read_llama_config(job.config).context;
+      options.job.own_context = sw::llm::read_llama_config(job.config).context;
       expect_weights(options.from, options.job.model);
     }
     check_ranks(job);

@@ -83,7 +83,7 @@ inline void add_document(Fingerprint& corpus, const Document& document, std::str
       .add(text);
 }
 
-inline std::uint64_t fingerprint_of(const std::vector<Document>& documents) {
+inline std::uint64_t corpus_fingerprint(const std::vector<Document>& documents) {
   Fingerprint corpus;
   for (const Document& document : documents) add_document(corpus, document, read_text(document.path));
   return corpus.value();

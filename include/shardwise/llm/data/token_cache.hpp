@@ -65,7 +65,7 @@ struct TextSource {
   bool is_in(const TokenFileHeader& header) const {
     return header.tokenizer == tokenizer.fingerprint() &&
            header.vocabulary == static_cast<std::uint64_t>(tokenizer.vocabulary()) &&
-           header.corpus == fingerprint_of(documents_of(paths));
+           header.corpus == corpus_fingerprint(documents_of(paths));
   }
   template <class Take>
   TokenFileHeader tokenise(Take take) const {

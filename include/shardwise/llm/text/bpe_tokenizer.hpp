@@ -27,6 +27,7 @@ namespace shardwise::llm {
 struct TextHash : std::hash<std::string_view> {
   using is_transparent = void;
 };
+/// The id of each token.
 using Vocabulary = std::unordered_map<std::string, std::int32_t, TextHash, std::equal_to<>>;
 
 /// Options for words and characters that need more than merging, as in `tokenizer.json`.
