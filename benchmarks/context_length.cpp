@@ -7,6 +7,7 @@
 /// whose plan stays below so many megabytes, and runs that one. "seconds" are of making the model and all steps.
 
 #include <shardwise/mesh/trace.hpp>
+#include <shardwise/nn/linear_cross_entropy_loss.hpp>
 #include <shardwise/nn/ring_attention.hpp>
 #include <shardwise/parallel/context_parallel.hpp>
 

@@ -8,6 +8,8 @@
 
 #include <sys/resource.h>
 
+#include <shardwise/nn/linear_cross_entropy_loss.hpp>
+
 #include "support.hpp"
 
 namespace sw = shardwise;

@@ -5,6 +5,7 @@
 /// The training step of a Llama in a pipeline; or data or tensor parallel, on the same micro-batches. Prints a line of JSON:
 /// the median over the steps of the slowest rank.
 
+#include <shardwise/nn/linear_cross_entropy_loss.hpp>
 #include <shardwise/pipeline/pipeline.hpp>
 #include <shardwise/schedule/named.hpp>
 

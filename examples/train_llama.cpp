@@ -11,6 +11,7 @@
 #include <shardwise/llm/data/open_token_corpus.hpp>
 #include <shardwise/llm/models/llama/files.hpp>
 #include <shardwise/llm/text/byte_tokenizer.hpp>
+#include <shardwise/nn/linear_cross_entropy_loss.hpp>
 #include <shardwise/shardwise.hpp>
 
 namespace sw = shardwise;

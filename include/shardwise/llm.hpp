@@ -8,6 +8,9 @@
 
 #include <shardwise/shardwise.hpp>
 
+#include <shardwise/nn/linear_cross_entropy_loss.hpp>
+#include <shardwise/nn/ring_attention.hpp>
+
 #include <shardwise/llm/decoding/key_value_cache.hpp>
 #include <shardwise/llm/decoding/quantized.hpp>
 #include <shardwise/llm/models/adapter_files.hpp>

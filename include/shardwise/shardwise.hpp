@@ -3,10 +3,11 @@
 #pragma once
 
 /// @file
-/// The core: meshes, tensors, operations, layers, styles and training. Other headers have linear algebra (`linalg/`),
-/// pipelines (`pipeline/`), files (`io/`, `weights/`, `checkpoint/`), language models (`llm/`, with llm.hpp), and tools
-/// to examine a program (`inspect/`, `simulate/`, `guard/watchdog.hpp`). The includes go from the bottom up: a compiler
-/// that points to a declaration also lists how its header was included, and this order keeps the list short.
+/// The core: meshes, tensors, operations, linear algebra, layers, styles and training. Other headers have what only some
+/// programs need: experts, attention around a ring and fused losses (`nn/`), L-BFGS, Muon and DiLoCo (`train/`), functions
+/// of matrices (`linalg/`), pipelines (`pipeline/`), files (`io/`, `weights/`, `checkpoint/`), language models (`llm/`, with
+/// llm.hpp), and tools to examine a program (`inspect/`, `simulate/`, `guard/watchdog.hpp`). The includes go from the bottom
+/// up: a compiler that points to a declaration also lists how its header was included, and this order keeps the list short.
 
 #include <shardwise/layout/axis.hpp>
 #include <shardwise/layout/diagnosis.hpp>
@@ -26,11 +27,13 @@
 
 #include <shardwise/ops/ops.hpp>
 
+#include <shardwise/linalg/matrix_product.hpp>
+#include <shardwise/linalg/qr.hpp>
+#include <shardwise/linalg/solve.hpp>
+
 #include <shardwise/module/named_parameters.hpp>
 #include <shardwise/module/sequential.hpp>
 
-#include <shardwise/parallel/context_parallel.hpp>
-#include <shardwise/parallel/lora.hpp>
 #include <shardwise/parallel/plan.hpp>
 #include <shardwise/parallel/plan_problem.hpp>
 
@@ -39,18 +42,14 @@
 #include <shardwise/nn/dropout.hpp>
 #include <shardwise/nn/embedding.hpp>
 #include <shardwise/nn/layer_norm.hpp>
-#include <shardwise/nn/linear_cross_entropy_loss.hpp>
 #include <shardwise/nn/mean_losses.hpp>
-#include <shardwise/nn/mixture_of_experts.hpp>
 #include <shardwise/nn/mlp.hpp>
 #include <shardwise/nn/project.hpp>
-#include <shardwise/nn/ring_attention.hpp>
 #include <shardwise/nn/rms_norm.hpp>
 
 #include <shardwise/train/adamw.hpp>
 #include <shardwise/train/check_finite.hpp>
 #include <shardwise/train/clip.hpp>
-#include <shardwise/train/lbfgs.hpp>
 #include <shardwise/train/rate_schedule.hpp>
 #include <shardwise/train/recompute.hpp>
 #include <shardwise/train/reduce_gradients.hpp>

@@ -8,6 +8,7 @@
 #include <doctest/doctest.h>
 #include <shardwise/checkpoint/contents.hpp>
 #include <shardwise/llm/models/llama/model.hpp>
+#include <shardwise/nn/linear_cross_entropy_loss.hpp>
 #include <shardwise/pipeline/pipeline.hpp>
 #include <shardwise/schedule/one_forward_one_backward.hpp>
 #include <shardwise/shardwise.hpp>

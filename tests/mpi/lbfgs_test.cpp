@@ -10,6 +10,7 @@
 #include <shardwise/module/copy_parameters.hpp>
 #include <shardwise/shardwise.hpp>
 #include <shardwise/train/check_gradients.hpp>
+#include <shardwise/train/lbfgs.hpp>
 
 #include <string>
 #include <vector>

@@ -9,6 +9,7 @@
 #include <shardwise/llm/models/llama/consolidate.hpp>
 #include <shardwise/llm/models/llama/import_weights.hpp>
 #include <shardwise/mesh/trace.hpp>
+#include <shardwise/nn/linear_cross_entropy_loss.hpp>
 #include <shardwise/train/check_gradients.hpp>
 #include <shardwise/train/clip.hpp>
 

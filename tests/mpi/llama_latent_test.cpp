@@ -7,6 +7,7 @@
 
 #include <shardwise/llm/models/llama/tensors.hpp>
 #include <shardwise/mesh/trace.hpp>
+#include <shardwise/nn/linear_cross_entropy_loss.hpp>
 #include <shardwise/nn/ring_attention.hpp>
 #include <shardwise/train/adamw.hpp>
 #include <shardwise/weights/save_weights.hpp>

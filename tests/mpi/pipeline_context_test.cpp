@@ -7,6 +7,8 @@
 
 #include <doctest/doctest.h>
 #include <shardwise/llm/models/llama/model.hpp>
+#include <shardwise/nn/linear_cross_entropy_loss.hpp>
+#include <shardwise/nn/ring_attention.hpp>
 #include <shardwise/pipeline/pipeline.hpp>
 #include <shardwise/schedule/one_forward_one_backward.hpp>
 #include <shardwise/schedule/v_shapes.hpp>

@@ -7,6 +7,7 @@
 
 #include <doctest/doctest.h>
 #include <shardwise/llm/models/llama/model.hpp>
+#include <shardwise/nn/linear_cross_entropy_loss.hpp>
 #include <shardwise/pipeline/pipeline.hpp>
 #include <shardwise/schedule/by_costs.hpp>
 #include <shardwise/schedule/one_forward_one_backward.hpp>

@@ -11,6 +11,7 @@
 
 #include <shardwise/inspect/trace_file.hpp>
 #include <shardwise/llm/models/llama/model.hpp>
+#include <shardwise/nn/linear_cross_entropy_loss.hpp>
 #include <shardwise/shardwise.hpp>
 
 namespace sw = shardwise;

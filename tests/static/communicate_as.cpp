@@ -6,6 +6,7 @@
 /// parameters that are gathered.
 
 #include <shardwise/llm/models/llama/model.hpp>
+#include <shardwise/nn/linear_cross_entropy_loss.hpp>
 #include <shardwise/shardwise.hpp>
 
 namespace shardwise {

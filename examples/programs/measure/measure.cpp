@@ -12,6 +12,7 @@
 #include <shardwise/guard/agreement.hpp>
 #include <shardwise/kernel/gemm.hpp>
 #include <shardwise/llm/models/llama/model.hpp>
+#include <shardwise/nn/linear_cross_entropy_loss.hpp>
 #include <shardwise/shardwise.hpp>
 
 #include "../common/options.hpp"
