@@ -18,6 +18,7 @@
 #include <sstream>
 #include <vector>
 
+#include <shardwise/inspect/names.hpp>
 #include <shardwise/llm/text/chat_template.hpp>
 #include <shardwise/mesh/mesh.hpp>
 
