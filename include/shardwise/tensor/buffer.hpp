@@ -3,8 +3,10 @@
 #pragma once
 
 /// @file
-/// The memory of one rank's block, counted by the mesh's recorder; on a dry mesh it is only counted.
+/// The memory of one rank's block, counted by the mesh's recorder; on a dry mesh it is only counted. And the block as a
+/// kernel sees it.
 
+#include <shardwise/layout/block.hpp>
 #include <shardwise/memory/shared.hpp>
 #include <shardwise/mesh/mesh_state.hpp>
 
@@ -72,6 +74,33 @@ constexpr Buffer allocate_buffer(const MeshType& mesh, Index bytes, MemoryUse us
 constexpr Buffer allocate_buffer(const Buffer& like, Recorder* recorder, Index bytes, MemoryUse use) {
   return detail::new_buffer(recorder, like->data == nullptr, bytes, use);
 }
+
+/// One rank's block as a kernel sees it: its elements and extents, where it begins in the tensor, and the tensor's
+/// extents. `T` is const for inputs of kernels.
+template <class T, int Rank>
+struct View {
+  T* data = nullptr;
+  Shape<Rank> size{};
+  Shape<Rank> begin{};
+  Shape<Rank> shape{};
+
+  /// Of the block: its elements and bytes.
+  constexpr Index elements() const { return shardwise::elements(size); }
+  constexpr Index bytes() const { return elements() * static_cast<Index>(sizeof(T)); }
+  /// Product of the extents of dimensions [first, last).
+  constexpr Index extent(int first, int last) const {
+    Index product = 1;
+    for (int dim = first; dim < last; ++dim) product *= size[dim];
+    return product;
+  }
+  /// The same block as a matrix of `rows` x (the last dimension).
+  constexpr Index rows() const { return extent(0, Rank - 1); }
+  constexpr Index columns() const { return extent(Rank > 0 ? Rank - 1 : 0, Rank); }
+
+  constexpr operator View<const T, Rank>() const requires(!std::is_const_v<T>) {
+    return {data, size, begin, shape};
+  }
+};
 
 namespace detail {
 

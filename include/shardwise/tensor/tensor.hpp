@@ -15,11 +15,7 @@
 
 #include <Eigen/Core>
 
-#include <shardwise/base/text.hpp>
-#include <shardwise/layout/block.hpp>
-#include <shardwise/layout/diagnosis.hpp>
-#include <shardwise/layout/other_names.hpp>
-#include <shardwise/tensor/buffer.hpp>
+#include <shardwise/tensor/tensor_refused.hpp>
 
 namespace shardwise {
 
@@ -30,103 +26,8 @@ inline constexpr DataType data_type<Eigen::bfloat16> = DataType::bf16;
 template <class T>
 using RowMajorMatrix = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
-/// One rank's block as a kernel sees it: its elements and extents, where it begins in the tensor, and the tensor's
-/// extents. `T` is const for inputs of kernels.
-template <class T, int Rank>
-struct View {
-  T* data = nullptr;
-  Shape<Rank> size{};
-  Shape<Rank> begin{};
-  Shape<Rank> shape{};
-
-  /// Of the block: its elements and bytes.
-  constexpr Index elements() const { return shardwise::elements(size); }
-  constexpr Index bytes() const { return elements() * static_cast<Index>(sizeof(T)); }
-  /// Product of the extents of dimensions [first, last).
-  constexpr Index extent(int first, int last) const {
-    Index product = 1;
-    for (int dim = first; dim < last; ++dim) product *= size[dim];
-    return product;
-  }
-  /// The same block as a matrix of `rows` x (the last dimension).
-  constexpr Index rows() const { return extent(0, Rank - 1); }
-  constexpr Index columns() const { return extent(Rank > 0 ? Rank - 1 : 0, Rank); }
-
-  constexpr operator View<const T, Rank>() const requires(!std::is_const_v<T>) {
-    return {data, size, begin, shape};
-  }
-};
-
-namespace detail {
-
-/// Throws because a tensor cannot have these extents.
-[[noreturn, gnu::cold]] void fail_extents(std::span<const Index> shape, const char* of);
-
-template <int Rank>
-constexpr void check_extents(const Shape<Rank>& shape, const char* of = "Tensor") {
-  double count = 1;
-  for (int dim = 0; dim < Rank; ++dim) {
-    const Index extent = shape.values[dim];
-    if (extent < 0) fail_extents({shape.values, Rank}, of);
-    if (extent > 0) count *= static_cast<double>(extent);  // without 0: other products are computed
-  }
-  if (count > 0x1p58) fail_extents({shape.values, Rank}, of);
-}
-
-/// `void` if a tensor can have this layout on the mesh, else a `LayoutError`.
-template <int Rank, class MeshType, class... Placements>
-struct LayoutProblem {
-  static constexpr auto problem() {
-    constexpr Layout layout = layout_of<Placements...>;
-    if constexpr (sizeof...(Placements) == 0 && MeshType::axes > 0) {
-      return TypeIs<
-          LayoutError<Reason::one_placement_per_mesh_axis_is_needed, Expected<typename MeshType::AxesOf>,
-                      Cure<Hint::write_placements_in_angle_brackets>>>{};
-    } else if constexpr (sizeof...(Placements) != MeshType::axes) {
-      return Refused<Reason::one_placement_per_mesh_axis_is_needed, Expected<typename MeshType::AxesOf>,
-                     Got<Placements...>>{};
-    } else if constexpr (axis_without_dimension(layout, Rank) >= 0) {
-      constexpr int axis = axis_without_dimension(layout, Rank);
-      return Refused<Reason::tensor_has_no_such_dimension, On<typename MeshType::AxesOf::template at<axis>>,
-                     Expected<placement_type<Rank - 1>>, Got<placement_type<layout[axis].code>>>{};
-    } else if constexpr (!well_formed(layout, Rank)) {
-      return Refused<Reason::pending_reductions_of_different_kinds, Got<Placements...>>{};
-    } else {
-      return TypeIs<void>{};
-    }
-  }
-  using type = typename decltype(problem())::type;
-};
-template <int Rank, class MeshType, class... Placements>
-  requires(Communicable<Placements> || ...)
-struct LayoutProblem<Rank, MeshType, Placements...>
-    : TypeIs<WrittenOtherwise<Hint::remove_the_element_type>> {};
-
-/// The error for a tensor whose value is still pending, or `void`.
-template <class X>
-using term_problem = std::conditional_t<has_partial(X::layout),
-                                        layout_error<Reason::value_is_pending_on_every_rank, Got<X>>, void>;
-
-/// A block as an Eigen map. Read-only, because handles share it.
-template <class Matrix>
-struct ReadOnlyBlock : Eigen::Map<const Matrix> {
-  using Eigen::Map<const Matrix>::Map;
-  using Why = WrittenOtherwise<Hint::it_is_read_only_so_make_another_with_from_local>;
-  Why operator=(const auto&) const;  // NOLINT(misc-unconventional-assign-operator)
-  Why operator+=(const auto&) const;
-  Why operator-=(const auto&) const;
-  Why operator*=(const auto&) const;
-  Why operator/=(const auto&) const;
-  Why setZero(const auto&...) const;      // NOLINT(readability-identifier-naming)
-  Why setConstant(const auto&...) const;  // NOLINT(readability-identifier-naming)
-  Why fill(const auto&) const;
-  Why setOnes(const auto&...) const;    // NOLINT(readability-identifier-naming)
-  Why setRandom(const auto&...) const;  // NOLINT(readability-identifier-naming)
-};
-
-}  // namespace detail
-
-/// A type with an illegal layout can neither be constructed nor used in operations.
+/// A tensor of `Rank` dimensions, with a placement for each axis of the mesh. A type with an illegal layout can neither
+/// be constructed nor used in operations.
 template <Communicable T, int Rank, class MeshType, PlacementTag... Placements>
 class Tensor : public detail::OtherNames {
  public:
@@ -160,17 +61,6 @@ class Tensor : public detail::OtherNames {
         box_(local_box(shape, layout, mesh.sizes(), mesh.coordinates())),
         buffer_(std::move(buffer)) {}
 
-  /// Rejects a wrong number of extents.
-  template <int N>
-    requires(N != Rank)
-  Tensor(const MeshType&, const Index (&)[N], MemoryUse = MemoryUse::activation)
-  = delete;
-
-  template <IllFormed Why = Problem>
-  Tensor() = delete;  // see Why
-  template <IllFormed Why = Problem>
-  Tensor(const MeshType&, const Shape<Rank>&, MemoryUse = MemoryUse::activation) = delete;  // see Why
-
   constexpr explicit operator bool() const { return static_cast<bool>(buffer_); }
 
   constexpr const MeshType& mesh() const { return mesh_; }
@@ -194,8 +84,6 @@ class Tensor : public detail::OtherNames {
   auto local() const&& requires(!has_partial(layout)) {
     return typename decltype(mapped())::PlainObject(mapped());
   }
-  template <class X = Tensor, IllFormed Why = detail::term_problem<X>>
-  Why local() const&;  // see Why
   /// The same for a pending reduction: this rank's term.
   auto local_term() const requires(has_partial(layout)) { return mapped(); }
 
@@ -210,6 +98,19 @@ class Tensor : public detail::OtherNames {
   /// The memory of this rank's block, and whether this handle is its only one.
   constexpr const Buffer& buffer() const { return buffer_; }
   constexpr bool unique() const { return buffer_.unique(); }
+
+  // Refused: a wrong number of extents, an illegal layout, and to read a pending sum as if it were the sum.
+  template <int N>
+    requires(N != Rank)
+  Tensor(const MeshType&, const Index (&)[N], MemoryUse = MemoryUse::activation)
+  = delete;
+
+  template <IllFormed Why = Problem>
+  Tensor() = delete;  // see Why
+  template <IllFormed Why = Problem>
+  Tensor(const MeshType&, const Shape<Rank>&, MemoryUse = MemoryUse::activation) = delete;  // see Why
+  template <class X = Tensor, IllFormed Why = detail::term_problem<X>>
+  Why local() const&;  // see Why
 
  private:
   auto mapped() const {
@@ -279,17 +180,5 @@ using whole_of = relaid<X, packed(everywhere(X::MeshOf::axes, replicate))>;
 /// The type of the gradient of an `X`.
 template <TensorType X>
 using cotangent_of = relaid<X, packed(cotangent(X::layout))>;
-
-#ifdef SHARDWISE_BODIES
-namespace detail {
-
-SHARDWISE_INLINE void fail_extents(std::span<const Index> shape, const char* of) {
-  const bool negative = std::any_of(shape.begin(), shape.end(), [](Index extent) { return extent < 0; });
-  if (negative) fail({of, ": an extent is negative in ", shape});
-  fail({of, ": ", shape, " are more than 2^58 elements"});
-}
-
-}  // namespace detail
-#endif
 
 }  // namespace shardwise
