@@ -111,6 +111,14 @@ constexpr Shared<AnyInFlight> begin_here(AnyTensor x, const Layout& to, DataType
 AnyTensor redistribute_once(AnyTensor x, const Layout& to, DataType travels);
 Shared<AnyInFlight> begin_once(AnyTensor x, const Layout& to, DataType travels);
 
+/// Moves `x` to an untyped handle: if it was the only handle, later steps may write in place.
+template <TensorType X>
+constexpr AnyTensor given_up(X& x) {
+  AnyTensor any(x);
+  x = X();
+  return any;
+}
+
 /// `x` in another layout, with messages of element type `travels`.
 constexpr AnyTensor redistributed_to(AnyTensor x, const Layout& to, DataType travels) {
   if (__builtin_is_constant_evaluated()) return redistribute_here(std::move(x), to, travels);
