@@ -21,37 +21,6 @@ namespace shardwise {
 /// In a list of mesh sizes: the size that makes the product equal the number of ranks. At most once.
 inline constexpr int any = -1;
 
-namespace detail {
-
-/// The sizes of a mesh on these ranks with axes of these names. Collective; throws `std::invalid_argument` on every
-/// rank if the ranks request different sizes, or if the product is not the number of ranks.
-MeshSizes fitted(const Communicator& ranks, std::span<const char* const> names, std::span<const int> wanted);
-
-/// Throws because a mesh has no ranks.
-[[noreturn, gnu::cold]] void no_ranks();
-
-/// A dry mesh that is a whole job.
-[[gnu::noinline]] constexpr MeshHandle dry_job(Recorder& counts, std::span<const char* const> names,
-                                               std::span<const int> sizes, std::span<const int> coordinates,
-                                               int ranks_per_host) {
-  MeshSizes all = one_rank, own{};
-  for (std::size_t axis = 0; axis < sizes.size(); ++axis) {
-    const int size = all[axis] = sizes[axis], at = own[axis] = coordinates[axis];
-    if (size < 1) fail({"Mesh: a dry mesh needs at least one rank along ", names[axis], ", and got ", size});
-    if (at < 0 || at >= size)
-      fail({"Mesh: a dry mesh has ", size, " ranks along ", names[axis], ", and none at ", at});
-  }
-  if (ranks_per_host < 0)
-    fail({"Mesh: ranks_per_host of a dry mesh is ", ranks_per_host, ", which is negative"});
-  auto made = MeshHandle::make(&counts, MeshPlace::job(static_cast<int>(sizes.size()), all), own,
-                               MeshHandle(), ranks_per_host);
-  counts.set_hosts(ranks_per_host > 0 ? made->hosts_along_axes()
-                                      : all_on_one_host(all, static_cast<int>(sizes.size())));
-  return made;
-}
-
-}  // namespace detail
-
 /// A cheap handle. All copies refer to the same mesh; they are not thread-safe.
 ///
 /// A mesh is real or dry. A dry mesh has sizes and a rank, but no processes and no memory: operations on it are
@@ -72,13 +41,6 @@ class Mesh {
   Mesh(const Communicator& ranks, const SizesOf& sizes)
       : state_(detail::real_mesh(ranks, MeshPlace::job(axes, detail::fitted(ranks, AxesOf::names, sizes)),
                                  &AxesOf::text)) {}
-
-  template <std::size_t N, IllFormed Why = WrittenOtherwise<Hint::pass_one_size_per_axis>>
-    requires(N != axes)
-  Mesh(const Communicator&, const int (&)[N])
-  = delete;  // see Why
-  template <IllFormed Why = WrittenOtherwise<Hint::pass_Communicator_duplicate_of_this>>
-  Mesh(MPI_Comm, const SizesOf&) = delete;  // see Why
 
   /// A dry mesh of these sizes, as seen by the rank at `coordinates`; `counts` must outlive it. Each host has
   /// `ranks_per_host` consecutive ranks; 0: all ranks share one host.
@@ -160,6 +122,14 @@ class Mesh {
   }
 
   friend constexpr bool operator==(const Mesh& a, const Mesh& b) { return a.state_.same_as(b.state_); }
+
+  // Refused: sizes for other axes, and a communicator of MPI.
+  template <std::size_t N, IllFormed Why = WrittenOtherwise<Hint::pass_one_size_per_axis>>
+    requires(N != axes)
+  Mesh(const Communicator&, const int (&)[N])
+  = delete;  // see Why
+  template <IllFormed Why = WrittenOtherwise<Hint::pass_Communicator_duplicate_of_this>>
+  Mesh(MPI_Comm, const SizesOf&) = delete;  // see Why
 
  private:
   template <MeshAxis...>

@@ -177,6 +177,33 @@ class MeshView {
 
 namespace detail {
 
+/// The sizes of a mesh on these ranks with axes of these names. Collective; throws `std::invalid_argument` on every
+/// rank if the ranks request different sizes, or if the product is not the number of ranks.
+MeshSizes fitted(const Communicator& ranks, std::span<const char* const> names, std::span<const int> wanted);
+
+/// Throws because a mesh has no ranks.
+[[noreturn, gnu::cold]] void no_ranks();
+
+/// A dry mesh that is a whole job.
+[[gnu::noinline]] constexpr MeshHandle dry_job(Recorder& counts, std::span<const char* const> names,
+                                               std::span<const int> sizes, std::span<const int> coordinates,
+                                               int ranks_per_host) {
+  MeshSizes all = one_rank, own{};
+  for (std::size_t axis = 0; axis < sizes.size(); ++axis) {
+    const int size = all[axis] = sizes[axis], at = own[axis] = coordinates[axis];
+    if (size < 1) fail({"Mesh: a dry mesh needs at least one rank along ", names[axis], ", and got ", size});
+    if (at < 0 || at >= size)
+      fail({"Mesh: a dry mesh has ", size, " ranks along ", names[axis], ", and none at ", at});
+  }
+  if (ranks_per_host < 0)
+    fail({"Mesh: ranks_per_host of a dry mesh is ", ranks_per_host, ", which is negative"});
+  auto made = MeshHandle::make(&counts, MeshPlace::job(static_cast<int>(sizes.size()), all), own,
+                               MeshHandle(), ranks_per_host);
+  counts.set_hosts(ranks_per_host > 0 ? made->hosts_along_axes()
+                                      : all_on_one_host(all, static_cast<int>(sizes.size())));
+  return made;
+}
+
 /// Counts a computation of this rank, if something records its work: see `Recorder::compute`.
 constexpr void count_work(const auto& mesh, std::int64_t flops, std::int64_t moved = 0,
                           const char* operation = nullptr) {
