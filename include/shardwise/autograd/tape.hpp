@@ -15,59 +15,10 @@
 /// `tape.backward(y, dy)` begins at any `y`, with its gradient.
 /// Without a tape, operations take and give plain tensors, and there is no trace of autograd in the run.
 
-#include <shardwise/layout/diagnosis.hpp>
-
-#include <shardwise/autograd/differentiable.hpp>
+#include <shardwise/autograd/tape_node.hpp>
 #include <shardwise/base/bodies.hpp>
 
 namespace shardwise {
-
-/// The part of a backward pass: all; or first the gradients of activations and inputs, then those of the parameters
-/// (Qi et al., "Zero bubble pipeline parallelism", 2023: the passes B and W).
-enum class BackwardPart : std::uint8_t { all, inputs, parameters };
-
-/// An operation on the tape: it pulls the gradient of its result back to its operands.
-class TapeNode : public Pooled<TapeNode> {
- public:
-  /// For the part `inputs`, a node may postpone gradients of parameters. It returns whether it does; if so, it is
-  /// called again for the part `parameters`.
-  constexpr virtual bool pull_back(BackwardPart part) = 0;
-
- private:
-  friend class Tape;
-  TapeNode* previous_ = nullptr;
-};
-
-/// A node whose pullback is a function object.
-template <class F>
-class PullbackNode final : public TapeNode {
- public:
-  /// `pullback(part)` returns whether the node is finished.
-  constexpr explicit PullbackNode(F pullback) : pullback_(std::move(pullback)) {}
-  constexpr bool pull_back(BackwardPart part) override { return pullback_(part); }
-
- private:
-  F pullback_;
-};
-
-/// Work on gradients beside a backward pass, complete when the pass ends.
-class BackwardTask : public Pooled<BackwardTask> {
- public:
-  /// The backward pass calls it at its end.
-  constexpr virtual void finish() = 0;
-};
-
-namespace detail {
-
-/// The gradient of `factor` times a scalar of type `X` with respect to the scalar.
-template <TensorType X>
-constexpr cotangent_of<X> gradient_of_itself(const typename X::MeshOf& mesh, double factor = 1) {
-  cotangent_of<X> gradient(mesh, {});
-  if (!mesh.dry()) *gradient.writable().data = static_cast<typename X::Element>(factor);
-  return gradient;
-}
-
-}  // namespace detail
 
 /// Belongs to one thread. Nodes are released as `backward` passes them.
 class Tape {
@@ -87,20 +38,12 @@ class Tape {
   constexpr Var<X, false> constant(X x) {
     return Var<X, false>(*this, std::move(x));
   }
-  template <class X, IllFormed Why = WrittenOtherwise<Hint::pass_a_tensor_and_use_parameters_as_they_are>>
-    requires(!TensorType<X>)
-  Why constant(const X&);  // see Why
-  template <class X, IllFormed Why = WrittenOtherwise<Hint::pass_a_tensor_and_use_parameters_as_they_are>>
-    requires(!TensorType<X>)
-  Why input(const X&);  // see Why
 
   /// Computes the gradients of `loss`, a scalar that is `Replicate` on every axis, and empties the tape.
   template <class Loss, class Problem = typename detail::LossProblem<Loss>::type>
   constexpr void backward(const Loss& loss) {
     run_backward(loss, detail::gradient_of_itself<typename Loss::TensorOf>(loss.mesh()), BackwardPart::all);
   }
-  template <class Loss, IllFormed Why = typename detail::LossProblem<Loss>::type>
-  Why backward(const Loss&);  // see Why
 
   /// The vector-Jacobian product: the same from any tracked `y`, whose gradient `dy` has its extents and the type
   /// `cotangent_of` the type of `y`. If both are passed as rvalues, their memory is reused.
@@ -110,8 +53,6 @@ class Tape {
     check_gradient(y.value(), dy);
     run_backward(std::move(y), std::move(dy), BackwardPart::all);
   }
-  template <class Y, TensorType Dy, IllFormed Why = typename detail::GradientProblem<Y, Dy>::type>
-  Why backward(Y, Dy);  // see Why
 
   /// The same in two parts: first without the gradients of parameters, then these. (A loss that computes its logits
   /// again computes the gradients of its head in the first part.) Gradients of parameters are complete after the second
@@ -121,15 +62,11 @@ class Tape {
     run_backward(loss, detail::gradient_of_itself<typename Loss::TensorOf>(loss.mesh()),
                  BackwardPart::inputs);
   }
-  template <class Loss, IllFormed Why = typename detail::LossProblem<Loss>::type>
-  Why backward_inputs(const Loss&);  // see Why
   template <class Y, TensorType Dy, class Problem = typename detail::GradientProblem<Y, Dy>::type>
   constexpr void backward_inputs(Y y, Dy dy) {
     check_gradient(y.value(), dy);
     run_backward(std::move(y), std::move(dy), BackwardPart::inputs);
   }
-  template <class Y, TensorType Dy, IllFormed Why = typename detail::GradientProblem<Y, Dy>::type>
-  Why backward_inputs(Y, Dy);  // see Why
   constexpr void backward_parameters() {
     PhaseScope phase(recorder_, Phase::backward);
     pull_back(BackwardPart::parameters);
@@ -156,8 +93,6 @@ class Tape {
     };
     record<PullbackNode<decltype(start)>>(std::move(start));
   }
-  template <class Loss, IllFormed Why = typename detail::LossProblem<Loss>::type>
-  Why add_loss(const Loss&, double);  // see Why
 
   /// Operations call it: adds a node, which lives until the backward pass has run it.
   template <class Node, class... Arguments>
@@ -193,6 +128,24 @@ class Tape {
     while (last_) drop_last();
     end_task();
   }
+
+  // Refused: what is no tensor, a value that is no loss, and a gradient that does not fit.
+  template <class X, IllFormed Why = WrittenOtherwise<Hint::pass_a_tensor_and_use_parameters_as_they_are>>
+    requires(!TensorType<X>)
+  Why constant(const X&);  // see Why
+  template <class X, IllFormed Why = WrittenOtherwise<Hint::pass_a_tensor_and_use_parameters_as_they_are>>
+    requires(!TensorType<X>)
+  Why input(const X&);  // see Why
+  template <class Loss, IllFormed Why = typename detail::LossProblem<Loss>::type>
+  Why backward(const Loss&);  // see Why
+  template <class Y, TensorType Dy, IllFormed Why = typename detail::GradientProblem<Y, Dy>::type>
+  Why backward(Y, Dy);  // see Why
+  template <class Loss, IllFormed Why = typename detail::LossProblem<Loss>::type>
+  Why backward_inputs(const Loss&);  // see Why
+  template <class Y, TensorType Dy, IllFormed Why = typename detail::GradientProblem<Y, Dy>::type>
+  Why backward_inputs(Y, Dy);  // see Why
+  template <class Loss, IllFormed Why = typename detail::LossProblem<Loss>::type>
+  Why add_loss(const Loss&, double);  // see Why
 
  private:
   template <TensorType X>
