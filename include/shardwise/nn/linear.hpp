@@ -13,6 +13,7 @@
 
 #include <shardwise/module/module.hpp>
 #include <shardwise/nn/adapter.hpp>
+#include <shardwise/nn/linear_refused.hpp>
 #include <shardwise/ops/add.hpp>
 #include <shardwise/ops/linear.hpp>
 #include <shardwise/parallel/style_problem.hpp>
@@ -64,17 +65,6 @@ class Linear : public Module<Linear<MeshType, Style, T, OutDims, InDims, HasBias
   constexpr Linear(const MeshType& mesh, Index in,
                    Index out) requires(InDims == 1 && OutDims == 1 && WellFormed<Problem>)
       : Linear(mesh, Shape<1>{in}, Shape<1>{out}) {}
-  template <IllFormed Why = Problem>
-  Linear(const MeshType&, const auto&, const auto&, Init = {}) = delete;  // see Why
-  template <IllFormed Why = WrittenOtherwise<Hint::pass_the_mesh_first>>
-  Linear(Index, Index) = delete;                  // see Why
-  explicit Linear(const MeshType&) = delete;      // pass two extents: input features and output features
-  Linear(const MeshType&, const auto&) = delete;  // pass two extents: input features and output features
-  template <class Other, IllFormed Why = layout_error<Reason::operands_are_on_different_meshes,
-                                                      Expected<MeshType>, Got<Other>>>
-    requires(!std::is_same_v<Other, MeshType> && requires { typename Other::AxesOf; })
-  Linear(const Other&, const auto&, const auto&, Init = {})
-  = delete;  // see Why
 
   /// x: [r…, in…]; the result is [r…, out…].
   constexpr auto forward(const Operand auto& x) const {
@@ -96,13 +86,6 @@ class Linear : public Module<Linear<MeshType, Style, T, OutDims, InDims, HasBias
     static_assert(!is_adapted, "a layer whose weight is another module's has no adapter");
     return detail::give<Style>(linear<InDims>(take(x), other));
   }
-  template <
-      Operand X, class Other,
-      IllFormed Why = std::conditional_t<
-          TensorType<Other>, WrittenOtherwise<Hint::pass_the_parameter_itself>,
-          layout_error<Reason::tied_weights_have_different_layouts, Expected<WeightParameter>, Got<Other>>>,
-      class Result = std::conditional_t<AbstractOperand<X>, detail::abstract_result<Why, X>, Why>>
-  static Result multiply(const X&, const Other&);  // see Why
 
   constexpr void visit(auto&& f) {
     f("weight", weight);
@@ -115,6 +98,26 @@ class Linear : public Module<Linear<MeshType, Style, T, OutDims, InDims, HasBias
   WeightParameter weight;
   [[no_unique_address]] std::conditional_t<HasBias, BiasParameter, NoBias> bias;
   [[no_unique_address]] AdapterOf adapter;
+
+  // Refused: a style that does not suit, a missing mesh or extent, another mesh, and a weight in another layout.
+  template <IllFormed Why = Problem>
+  Linear(const MeshType&, const auto&, const auto&, Init = {}) = delete;  // see Why
+  template <IllFormed Why = WrittenOtherwise<Hint::pass_the_mesh_first>>
+  Linear(Index, Index) = delete;                  // see Why
+  explicit Linear(const MeshType&) = delete;      // pass two extents: input features and output features
+  Linear(const MeshType&, const auto&) = delete;  // pass two extents: input features and output features
+  template <class Other, IllFormed Why = layout_error<Reason::operands_are_on_different_meshes,
+                                                      Expected<MeshType>, Got<Other>>>
+    requires(!std::is_same_v<Other, MeshType> && requires { typename Other::AxesOf; })
+  Linear(const Other&, const auto&, const auto&, Init = {})
+  = delete;  // see Why
+  template <
+      Operand X, class Other,
+      IllFormed Why = std::conditional_t<
+          TensorType<Other>, WrittenOtherwise<Hint::pass_the_parameter_itself>,
+          layout_error<Reason::tied_weights_have_different_layouts, Expected<WeightParameter>, Got<Other>>>,
+      class Result = std::conditional_t<AbstractOperand<X>, detail::abstract_result<Why, X>, Why>>
+  static Result multiply(const X&, const Other&);  // see Why
 
  private:
   template <Operand X>
@@ -145,26 +148,5 @@ class Linear : public Module<Linear<MeshType, Style, T, OutDims, InDims, HasBias
 
   bool has_bias_;
 };
-
-template <class MeshType, ParallelStyle First, ParallelStyle Second, int OutDims, int InDims, bool HasBias>
-class Linear<MeshType, First, Second, OutDims, InDims, HasBias> {
- public:
-  Linear(const auto&...) = delete;  // combine several styles: Styles<First, Second>
-};
-
-/// A style instead of the mesh, or an element type that no tensor has.
-template <class MeshType, ParallelStyle Style, class T, int OutDims, int InDims, bool HasBias>
-  requires(!ParallelStyle<T> && (!Communicable<T> || !requires { typename MeshType::AxesOf; }))
-class Linear<MeshType, Style, T, OutDims, InDims, HasBias> {
- public:
-  template <IllFormed Why = std::conditional_t<Communicable<T>, WrittenOtherwise<Hint::pass_the_mesh_first>,
-                                               layout_error<Reason::unsupported_element_type, Got<T>>>>
-  Linear(const auto&...) = delete;  // see Why
-};
-
-template <MeshAxis... Axes>
-class Mesh;
-/// Leads `Linear(4, 4)` to the error.
-Linear(int, int)->Linear<Mesh<tp>>;
 
 }  // namespace shardwise
