@@ -6,6 +6,10 @@
 /// Parallel styles: the layouts of a module's input, parameters and output along the axes that the style names. The
 /// layout of the actual input is known from its type, so the module inserts the `redistribute` that is needed, if any.
 ///
+/// ```
+/// Linear<Mesh, ColwiseParallel<tp>> up(mesh, 1024, 4096);
+/// Linear<Mesh, RowwiseParallel<tp, output<Shard<1>>>> down(mesh, 4096, 1024);   // reduce-scatter, not all-reduce
+/// ```
 /// | style                   | for               | input                | weight       | output                   |
 /// |-------------------------|-------------------|----------------------|--------------|--------------------------|
 /// | `ColwiseParallel<Axes>` | Linear, Embedding | `Reduced`            | `Shard<out>` | `Shard` (features)       |
@@ -15,112 +19,17 @@
 /// | `CopyParallel<Axes>`    | all               | `Reduced`            | `Reduced`    | `Reduced`                |
 /// | `NoParallel`            | all               | unchanged            | all the same | unchanged                |
 ///
-/// `ExpertParallel<Axes>` and `ExpertTensorParallel<Axes>` are for experts: see nn/mixture_of_experts.hpp.
-///
-/// An embedding takes tokens in any layout; its `Shard<out>` are columns of the table, its `Shard<in>` rows. Only
-/// `SequenceParallel` also shards the tokens.
-/// `RowwiseParallel<tp, output<Shard<1>>>` returns `Shard<1>` instead, by a reduce-scatter;
-/// `ColwiseParallel<tp, output<Replicate>>` gathers its output. `communicate_as<…>`, as an additional or the only
-/// option, sets the element types of messages for input and output (see tensor/communicate_as.hpp). `Axes` is an
-/// axis or several: `ColwiseParallel<AxisList<tp, kvr>>` splits over both. Different styles for different axes are
-/// combined as `Styles<ColwiseParallel<tp>, CopyParallel<kvr>>`. On axes that a style does not name, parameters are
-/// `Replicate`; on data axes, where ranks work on different samples, `Reduced`.
+/// `ExpertParallel<Axes>` and `ExpertTensorParallel<Axes>` are for experts: see nn/mixture_of_experts.hpp. An embedding
+/// takes tokens in any layout; its `Shard<out>` are columns of the table, its `Shard<in>` rows. Only `SequenceParallel`
+/// also shards the tokens. `output<…>` chooses another output: `ColwiseParallel<tp, output<Replicate>>` gathers it.
+/// `communicate_as<…>`, as an additional or the only option, sets the element types of messages for input and output.
+/// `ColwiseParallel<AxisList<tp, kvr>>` splits over both axes; `Styles<ColwiseParallel<tp>, CopyParallel<kvr>>` combines
+/// styles for different axes. On axes that a style does not name, parameters are `Replicate`; on data axes, where ranks
+/// work on different samples, `Reduced`.
 
-#include <shardwise/layout/axis.hpp>
-#include <shardwise/layout/placement.hpp>
-#include <shardwise/tensor/communicate_as.hpp>
+#include <shardwise/parallel/style_options.hpp>
 
 namespace shardwise {
-
-/// The placement of a style's output instead of the default.
-template <PlacementTag P>
-struct output {
-  /// `P`, whatever the default is.
-  static constexpr Placement placement(Placement) { return placement_of<P>; }
-};
-
-/// The kind of a module. Each style suits some kinds.
-enum class ModuleKind : std::uint8_t {
-  linear,
-  embedding,
-  norm,
-  dropout,
-  experts,
-  composite,
-  inner_attention
-};
-
-namespace detail {
-/// Styles of other modules only redistribute their inputs or outputs.
-constexpr bool is_layer(ModuleKind kind) {
-  return kind != ModuleKind::composite && kind != ModuleKind::inner_attention;
-}
-
-/// The module's result, unchanged.
-struct NaturalOutput {
-  static constexpr Placement placement(Placement natural) { return natural; }
-};
-struct ReplicatedOutput {
-  static constexpr Placement placement(Placement) { return replicate; }
-};
-
-template <class T>
-inline constexpr bool is_output = false;
-template <PlacementTag P>
-inline constexpr bool is_output<output<P>> = true;
-template <class T>
-inline constexpr bool is_communicate_as = false;
-template <class F, class B>
-inline constexpr bool is_communicate_as<communicate_as<F, B>> = true;
-
-/// The options of a style: the `output` and the `communicate_as` among them, or the defaults.
-template <class Output, class Communication, class... Options>
-struct StyleOptions {
-  using MessagesOf = Communication;
-  static constexpr Placement output_of(Placement natural) { return Output::placement(natural); }
-};
-template <class Output, class Communication, class First, class... Rest>
-struct StyleOptions<Output, Communication, First, Rest...>
-    : StyleOptions<std::conditional_t<is_output<First>, First, Output>,
-                   std::conditional_t<is_communicate_as<First>, First, Communication>, Rest...> {
-  static_assert((is_output<First> + ... + is_output<Rest>) <= 1, "a style has at most one output<...>");
-  static_assert((is_communicate_as<First> + ... + is_communicate_as<Rest>) <= 1,
-                "a style has at most one communicate_as<...>");
-};
-
-/// The axis of `ColwiseParallel<>`, so that its error names what is missing: no mesh has it.
-struct no_axis_in_angle_brackets {
-  static constexpr const char* name = "no axis";
-};
-/// An axis, or a list of them, as a list.
-template <class Axes>
-struct AxesNamed;
-template <MeshAxis Axis>
-struct AxesNamed<Axis> : TypeIs<AxisList<Axis>> {};
-template <MeshAxis... Axes>
-struct AxesNamed<AxisList<Axes...>> : TypeIs<AxisList<Axes...>> {};
-/// Whether axis number `axis` of a mesh with the axes `All` is among `Named`.
-template <class All, class... Named>
-constexpr bool names_axis(AxisList<Named...>, int axis) {
-  return ((All::template index<Named> == axis) || ...);
-}
-
-constexpr bool multiplies(ModuleKind kind) {
-  return kind == ModuleKind::linear || kind == ModuleKind::embedding;
-}
-}  // namespace detail
-
-/// `communicate_as<…>`; below, that or `output<…>`.
-template <class T>
-concept CommunicationOption = detail::is_communicate_as<T>;
-template <class T>
-concept StyleOption = detail::is_output<T> || detail::is_communicate_as<T>;
-
-/// An axis of a mesh, or an `AxisList` of several.
-template <class A>
-concept StyleAxes = requires {
-  typename detail::AxesNamed<A>::type;
-};
 
 /// Splits the output features (Megatron-LM's column-parallel layer): each rank computes some of them.
 template <StyleAxes Axes = detail::no_axis_in_angle_brackets, StyleOption... Options>
