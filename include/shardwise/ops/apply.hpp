@@ -3,32 +3,8 @@
 #pragma once
 
 /// @file
-/// `apply` runs an operation: it checks the shapes, runs the kernel on the local blocks, counts, and leaves
-/// the pullback on the tape if there is one. An operation is one small struct:
-///
-/// ```
-/// struct MyOp {
-///   static constexpr Signature signature = Signature::of("...c, c -> ...c");   // which index each dimension is
-///   static constexpr Saved saved{…};                                           // what the pullback reads
-///   static void forward(View<T, R> y, void* residual, View<const T, R>... x);
-///   static void pull_back(View<const T, R> dy, View<const T, R> y, const void* residual, Input<T, R>... x);
-/// };
-/// ```
-/// The types may be `auto`. These members are optional: `name`, for errors and logs; `check()`, which throws if a
-/// member is out of range; `shape(x...)`, from global extents to the result's, if the letters do not determine them;
-/// `flops(y, x...)` and `gradient_flops(wanted, y, x...)` (`wanted`: a set of operands, as below), or the numbers
-/// for each element of y, `flops_each` and `gradient_flops_each`; `residual_bytes(y, x...)`;
-/// `moved_bytes(y, x...)`, if `forward` does not read all operands;
-/// `accumulates`, if `pull_back` can add to an existing gradient; `passes`, the set of operands whose gradient is the
-/// result's gradient itself (bit i is operand i): it is handed on, not copied;
-/// `leaves_gradient`, if `leave(…)` may keep a parameter's gradient in another form, and then settles its slot (see
-/// `EmbeddingOp`);
-/// `reads_crosswise`, if the gradient of operand 0 needs operand 1, the gradient of operand 1 needs operand 0, and no
-/// other gradient needs them;
-/// `parameters_first`, if `pull_back` may be called for some gradients and again for the others, so that the gradients
-/// of parameters, which are communicated, come first;
-/// `takes_integers`, if the operation accepts integers too; and
-/// `recomputed`, if operations that need the result in their pullback should compute it again instead of keeping it.
+/// `apply` runs an operation (see ops/operation.hpp): it checks the shapes, runs the kernel on the local blocks, counts,
+/// and leaves the pullback on the tape if there is one.
 
 #include <shardwise/autograd/redistribute.hpp>
 #include <shardwise/ops/op_node.hpp>
