@@ -47,19 +47,7 @@ class Optimizer {
   /// `std::invalid_argument` for invalid settings, and if `reduction.last` is false.
   constexpr explicit Optimizer(Update update = {}, ReduceOptions reduction = {})
       : update_(update.checked()), reduction_(detail::finishing(reduction)) {}
-  template <class... X,
-            IllFormed Why = WrittenOtherwise<Hint::pass_settings_to_the_optimizer_and_the_model_to_step>>
-    requires(sizeof...(X) > 0)
-  explicit Optimizer(const X&...) = delete;  // see Why
-  template <class X,
-            IllFormed Why = WrittenOtherwise<Hint::pass_settings_to_the_optimizer_and_the_model_to_step>>
-    requires(!std::is_same_v<X, Update>)
-  Optimizer(const X&, Update)
-  = delete;  // see Why
-  template <
-      IllFormed Why = WrittenOtherwise<Hint::name_settings_rate_beta1_beta2_epsilon_momentum_weight_decay>>
-  explicit Optimizer(detail::SettingsOfOthers) = delete;  // see Why
-  Optimizer(Optimizer&&) noexcept = default;              // copies would share their moments
+  Optimizer(Optimizer&&) noexcept = default;  // copies would share their moments
   Optimizer& operator=(Optimizer&&) noexcept = default;
 
   /// Gives separate settings to the parameters that `chosen` accepts and that are in no earlier group: the optimizer's
@@ -107,15 +95,6 @@ class Optimizer {
     detail::count_step(steps_);
     step_all(cells);
   }
-  template <class Module, IllFormed Why = detail::visit_problem<Module>>
-  Why step(Module&);  // see Why
-  template <class... X,
-            IllFormed Why = WrittenOtherwise<Hint::pass_settings_to_the_optimizer_and_the_model_to_step>>
-    requires(sizeof...(X) != 1 || (Operand<X> && ...))
-  Why step(const X&...);  // see Why
-  template <IllFormed Why = WrittenOtherwise<Hint::remove_it_or_call_clear_gradients>>
-  Why zero_grad() const;  // see Why
-  static constexpr detail::RateByAnotherName lr{};
 
   /// The settings, of parameters outside all groups or of group `i`, in the order in which groups were added. They
   /// may be changed between steps; the next step checks them. Throws `std::out_of_range` if there is no such group.
@@ -172,6 +151,29 @@ class Optimizer {
           numbers(parameter.name + ".steps", state.steps);
         });
   }
+
+  // Refused: a model for the constructor, settings by other names, a step without one model, and PyTorch's members.
+  template <class... X,
+            IllFormed Why = WrittenOtherwise<Hint::pass_settings_to_the_optimizer_and_the_model_to_step>>
+    requires(sizeof...(X) > 0)
+  explicit Optimizer(const X&...) = delete;  // see Why
+  template <class X,
+            IllFormed Why = WrittenOtherwise<Hint::pass_settings_to_the_optimizer_and_the_model_to_step>>
+    requires(!std::is_same_v<X, Update>)
+  Optimizer(const X&, Update)
+  = delete;  // see Why
+  template <
+      IllFormed Why = WrittenOtherwise<Hint::name_settings_rate_beta1_beta2_epsilon_momentum_weight_decay>>
+  explicit Optimizer(detail::SettingsOfOthers) = delete;  // see Why
+  template <class Module, IllFormed Why = detail::visit_problem<Module>>
+  Why step(Module&);  // see Why
+  template <class... X,
+            IllFormed Why = WrittenOtherwise<Hint::pass_settings_to_the_optimizer_and_the_model_to_step>>
+    requires(sizeof...(X) != 1 || (Operand<X> && ...))
+  Why step(const X&...);  // see Why
+  template <IllFormed Why = WrittenOtherwise<Hint::remove_it_or_call_clear_gradients>>
+  Why zero_grad() const;  // see Why
+  static constexpr detail::RateByAnotherName lr{};
 
  private:
   struct Group {
