@@ -16,7 +16,6 @@
 /// adamw.step(model);
 /// ```
 
-#include <shardwise/kernel/update.hpp>
 #include <shardwise/layout/other_names.hpp>
 #include <shardwise/train/optimizer_state.hpp>
 #include <shardwise/train/same_step.hpp>
@@ -82,18 +81,10 @@ class Optimizer {
   constexpr void step(Module& module) {
     const detail::ParameterList cells = detail::parameters_of(module);
     know(module, cells);
-    const detail::ParameterList missing = unreached(cells);
-    if constexpr (requires { update_.accepts(cells.front()->stored); }) {
-      for (std::size_t i = 0; i < cells.size(); ++i) {
-        const Update& update = update_of(states_[i]);
-        if (cells[i]->layouts.trained() && !update.accepts(cells[i]->stored))
-          update.refuse(detail::named_parameters_of(module)[i]);
-      }
-    }
-    if (!missing.empty()) detail::fail_unreached(missing, detail::named_parameters_of(module));
+    check_gradients(module, cells);
     detail::reduce_gradients_of(cells, reduction_);
     detail::count_step(steps_);
-    step_all(cells);
+    step_all();
   }
 
   /// The settings, of parameters outside all groups or of group `i`, in the order in which groups were added. They
@@ -132,24 +123,24 @@ class Optimizer {
   void for_each_state(Module& module, Tensors tensors, Numbers numbers) {
     know(module, detail::parameters_of(module));
     numbers(std::string("steps"), steps_);
-    for_each_once(
-        detail::named_parameters_of(module), [&](const detail::NamedParameter& parameter, OwnedState& owned) {
-          const detail::ParameterState& cell = *parameter.cell;
-          const Update& update = update_of(owned);
-          OptimizerState& state = owned.state;
-          auto give = [&](const char* name, Buffer& block, StateType type) {
-            detail::AnyTensor tensor = cell.stored.relaid(cell.layouts.finished);
-            tensor.type = detail::stored_type(type, cell.stored.type);
-            detail::make_zeros(block, tensor.type, tensor.mesh, tensor.local_elements());
-            tensor.buffer = block;
-            tensors(parameter.name + name, tensor);
-          };
-          if (update.state_blocks() > 0) give(".first", state.first, update.state);
-          if (update.state_blocks() > 1) give(".second", state.second, update.state);
-          if (detail::wide(cell.stored.type) != cell.stored.type && (update.master_weights || state.master))
-            give(".master", state.master, StateType::compute);
-          numbers(parameter.name + ".steps", state.steps);
-        });
+    for_each_once(detail::named_parameters_of(module), [&](const detail::NamedParameter& parameter,
+                                                           detail::OwnedState& owned) {
+      const detail::ParameterState& cell = *parameter.cell;
+      const Update& update = update_of(owned);
+      OptimizerState& state = owned.state;
+      auto give = [&](const char* name, Buffer& block, StateType type) {
+        detail::AnyTensor tensor = cell.stored.relaid(cell.layouts.finished);
+        tensor.type = detail::stored_type(type, cell.stored.type);
+        detail::make_zeros(block, tensor.type, tensor.mesh, tensor.local_elements());
+        tensor.buffer = block;
+        tensors(parameter.name + name, tensor);
+      };
+      if (update.state_blocks() > 0) give(".first", state.first, update.state);
+      if (update.state_blocks() > 1) give(".second", state.second, update.state);
+      if (detail::wide(cell.stored.type) != cell.stored.type && (update.master_weights || state.master))
+        give(".master", state.master, StateType::compute);
+      numbers(parameter.name + ".steps", state.steps);
+    });
   }
 
   // Refused: a model for the constructor, settings by other names, a step without one model, and PyTorch's members.
@@ -181,14 +172,6 @@ class Optimizer {
     Update settings;
     double rate_factor = 1;
   };
-  struct OwnedState {
-    Shared<detail::ParameterState> cell;  ///< keeps the parameter alive, so that its address stays unique
-    int group = -1;
-    bool again = false;  ///< the state is stored under an earlier name of the parameter
-    StateType type = StateType::compute;
-    std::uint64_t number = 0;  ///< of the parameter's name, for random bits
-    OptimizerState state;
-  };
 
   /// Stores the list of parameters and chooses their groups; on later calls checks that the list is the same.
   template <class Module>
@@ -202,7 +185,7 @@ class Optimizer {
         throw;
       }
     }
-    for (OwnedState& owned : states_) {
+    for (detail::OwnedState& owned : states_) {
       const StateType type = update_of(owned).state;
       if (!first && owned.type != type) {
         throw std::logic_error(
@@ -232,10 +215,17 @@ class Optimizer {
     }
     return !groups_.empty() || (update_.state != StateType::compute && !__builtin_is_constant_evaluated());
   }
+  constexpr void check_same(const detail::ParameterList& cells) const {
+    std::size_t index = 0;
+    while (index < std::min(cells.size(), states_.size()) && cells[index] == &*states_[index].cell) ++index;
+    if (index == cells.size() && index == states_.size()) return;
+    detail::fail(
+        {"an optimizer is for one module: parameter ", index, " is not the one of the steps before"});
+  }
   /// With a divided model, a group may be empty here, because its parameters may be on other ranks.
   [[gnu::noinline]] void choose_groups(const std::vector<detail::NamedParameter>& parameters, bool divided) {
     std::vector<std::size_t> members(groups_.size());
-    for_each_once(parameters, [&](const detail::NamedParameter& parameter, OwnedState& owned) {
+    for_each_once(parameters, [&](const detail::NamedParameter& parameter, detail::OwnedState& owned) {
       const auto& stored = parameter.cell->stored;
       const ParameterInfo info{parameter.name, stored.rank, elements(stored.shape)};
       owned.number = derived_seed(0, parameter.name);
@@ -252,64 +242,60 @@ class Optimizer {
                     "frozen, or there are none"});
     }
   }
-  constexpr void check_same(const detail::ParameterList& cells) const {
-    std::size_t index = 0;
-    while (index < std::min(cells.size(), states_.size()) && cells[index] == &*states_[index].cell) ++index;
-    if (index == cells.size() && index == states_.size()) return;
-    detail::fail(
-        {"an optimizer is for one module: parameter ", index, " is not the one of the steps before"});
-  }
-  /// Calls f(parameter, state) for each trained parameter, under its first name.
-  template <class F>
-  void for_each_once(const std::vector<detail::NamedParameter>& parameters, F f) {
-    for (std::size_t i = 0; i < parameters.size(); ++i) {
-      if (parameters[i].cell->layouts.trained() && !states_[i].again) f(parameters[i], states_[i]);
+
+  /// Throws unless the step is valid: see `step`.
+  template <class Module>
+  constexpr void check_gradients(Module& module, const detail::ParameterList& cells) {
+    const detail::ParameterList missing = unreached(cells);
+    if constexpr (requires { update_.accepts(cells.front()->stored); }) {
+      for (std::size_t i = 0; i < cells.size(); ++i) {
+        const Update& update = update_of(states_[i]);
+        if (cells[i]->layouts.trained() && !update.accepts(cells[i]->stored))
+          update.refuse(detail::named_parameters_of(module)[i]);
+      }
     }
+    if (!missing.empty()) detail::fail_unreached(missing, detail::named_parameters_of(module));
   }
-  constexpr const Update& update_of(const OwnedState& owned) const {
-    return owned.group < 0 ? update_ : groups_[static_cast<std::size_t>(owned.group)].settings;
+  [[gnu::noinline]] constexpr detail::ParameterList unreached(const detail::ParameterList& cells) {
+    return checks_.before_step(cells, update_, bias_rate_, groups_, states_,
+                               [&](std::size_t i) { return update_of(states_[i]); });
   }
 
-  /// Checks that a step is valid; returns the parameters whose gradient is missing in the first step.
-  [[gnu::noinline]] constexpr detail::ParameterList unreached(const detail::ParameterList& cells) {
-    detail::check_same_step(cells, update_, bias_rate_, groups_, states_);
-    detail::check_a_gradient(cells);
-    return first_steps_.unreached(cells, [&](std::size_t i) { return update_of(states_[i]); });
-  }
-  [[gnu::noinline]] constexpr void step_all(const detail::ParameterList& cells) {
+  [[gnu::noinline]] constexpr void step_all() {
     if (!gathers_)
       gathers_ = Shared<detail::SharedBuckets>::make(reduction_.bucket_bytes, reduction_.in_background);
-    if constexpr (requires { &Update::change_all; }) change_gradients(cells);
-    for (std::size_t i = 0; i < cells.size(); ++i) step_one(*cells[i], states_[i]);
+    if constexpr (requires { &Update::change_all; }) change_gradients();
+    for (detail::OwnedState& owned : states_)
+      detail::update_parameter(update_of(owned), owned, bias_rate_, *gathers_);
     gathers_->start();
   }
   /// The finished gradients that the update changes together, with their state, before any parameter is updated.
-  constexpr void change_gradients(const detail::ParameterList& cells) {
-    PhaseScope phase(cells.empty() ? nullptr : cells.front()->stored.mesh.recorder(), Phase::optimizer);
+  constexpr void change_gradients() {
+    PhaseScope phase(states_.empty() ? nullptr : states_.front().cell->stored.mesh.recorder(),
+                     Phase::optimizer);
     std::vector<detail::ParameterState*> changed;
     std::vector<detail::AnyTensor> gradients;
     std::vector<const Update*> updates;
-    for (std::size_t i = 0; i < cells.size(); ++i) {
-      const Update& update = update_of(states_[i]);
-      if (!update.changes_gradients() || cells[i]->layouts.counted || !cells[i]->finished.filled() ||
-          states_[i].again)
+    for (detail::OwnedState& owned : states_) {
+      detail::ParameterState& cell = *owned.cell;
+      const Update& update = update_of(owned);
+      if (!update.changes_gradients() || cell.layouts.counted || !cell.finished.filled() || owned.again)
         continue;
-      detail::AnyTensor gradient =
-          cells[i]->stored.with(cells[i]->layouts.finished, cells[i]->finished.take());
+      detail::AnyTensor gradient = cell.stored.with(cell.layouts.finished, cell.finished.take());
       detail::make_own(gradient, MemoryUse::gradient);
       const Index count = gradient.local_elements();
-      OptimizerState& state = states_[i].state;
+      OptimizerState& state = owned.state;
       detail::make_zeros(state.first, detail::stored_type(update.state, gradient.type), gradient.mesh, count);
       if (!gradient.mesh.dry()) {
         detail::with_floating(gradient.type, [&]<class T>(T) {
           detail::with_state<kernel::compute_t<T>>(
-              gradient, state, update.state, seed_of(states_[i]),
+              gradient, state, update.state, detail::seed_of(owned),
               [&](Index first, Index part, const auto& elements) {
                 update.change(part, static_cast<T*>(gradient.buffer->data) + first, elements);
               });
         });
       }
-      changed.push_back(cells[i]);
+      changed.push_back(&cell);
       gradients.push_back(std::move(gradient));
       updates.push_back(&update);
     }
@@ -319,65 +305,16 @@ class Optimizer {
                                gradients[i].mesh.recorder());
     }
   }
-  constexpr void step_one(detail::ParameterState& cell, OwnedState& owned) const {
-    if (!cell.finished.filled()) return;
-    const MeshView& mesh = cell.stored.mesh;
-    PhaseScope phase(mesh.recorder(), Phase::optimizer);
-    const Buffer gradient = cell.finished.take();
-    if (cell.layouts.counted && bias_rate_ == 0) return;
-    const detail::AnyTensor& stored = cell.writable();
-    if (!cell.layouts.updated_in_parts) return update(owned, stored.relaid(cell.layouts.finished), gradient);
-    const Layout part = cut_like(stored.layout, cell.layouts.finished);
-    const detail::AnyTensor own = detail::changed_locally(stored, part, MemoryUse::gathered);
-    update(owned, stored.with(cell.layouts.finished, own.buffer), gradient);
-    if (gathers_->goes_alone(stored, stored.type)) gathers_->start();  // start in the order of use
-    cell.carrier = &*gathers_;
-    const auto arrived = [whole = Shared<detail::ParameterState>::to(cell)](detail::AnyTensor&&) {
-      whole->carrier = nullptr;
-    };
-    const bool moves = gathers_->add(own, stored, stored.type, MemoryUse::gathered, Phase::optimizer,
-                                     detail::on_completion(arrived));
-    if (!moves) cell.carrier = nullptr;
-  }
 
-  /// Of the random bits by which the state is rounded in this step.
-  constexpr std::uint64_t seed_of(const OwnedState& owned) const {
-    return owned.number + static_cast<std::uint64_t>(owned.state.steps);
-  }
-  /// Updates the part of a parameter that matches the gradient.
-  constexpr void update(OwnedState& owned, const detail::AnyTensor& parameter, const Buffer& gradient) const {
-    const Update& update = update_of(owned);
-    const MeshView& mesh = parameter.mesh;
-    const DataType type = parameter.type, stored = detail::stored_type(update.state, type);
-    const Index count = gradient->bytes / size_of(type);
-    if (owned.cell->layouts.counted) {
-      detail::count_work(mesh, 2 * count, 3 * gradient->bytes, "update");
-      if (!gradient->data) return;
-      return detail::with_floating(type, [&]<class T>(T) {
-        kernel::sign_update(count, static_cast<T*>(parameter.buffer->data),
-                            static_cast<const T*>(gradient->data), bias_rate_);
-      });
+  /// Calls f(parameter, state) for each trained parameter, under its first name.
+  template <class F>
+  void for_each_once(const std::vector<detail::NamedParameter>& parameters, F f) {
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      if (parameters[i].cell->layouts.trained() && !states_[i].again) f(parameters[i], states_[i]);
     }
-    OptimizerState& state = owned.state;
-    detail::count_step(state.steps);
-    if (update.state_blocks() > 0) detail::make_zeros(state.first, stored, mesh, count);
-    if (update.state_blocks() > 1) detail::make_zeros(state.second, stored, mesh, count);
-    // It reads and writes the parameter and its state, and reads the gradient.
-    const bool keeps_master = detail::wide(type) != type && update.master_weights;
-    const Index kept =
-        size_of(stored) * update.state_blocks() + (keeps_master ? size_of(detail::wide(type)) : 0);
-    detail::count_work(mesh, update.flops() * count, (3 * size_of(type) + 2 * kept) * count, "update");
-    if (keeps_master) detail::make_zeros(state.master, detail::wide(type), mesh, count);
-    if (!gradient->data) return;
-    detail::with_floating(type, [&]<class T>(T) {
-      using C = kernel::compute_t<T>;
-      const auto change = [&](Index first, Index part, const StateElements<C>& elements) {
-        C* const master = state.master ? static_cast<C*>(state.master->data) + first : nullptr;
-        const kernel::Updated<T> values{static_cast<T*>(parameter.buffer->data) + first, master};
-        update.apply(part, values, static_cast<const T*>(gradient->data) + first, elements);
-      };
-      detail::with_state<C>(parameter, state, update.state, seed_of(owned), change);
-    });
+  }
+  constexpr const Update& update_of(const detail::OwnedState& owned) const {
+    return owned.group < 0 ? update_ : groups_[static_cast<std::size_t>(owned.group)].settings;
   }
 
   Update update_;
@@ -385,9 +322,9 @@ class Optimizer {
   Shared<detail::SharedBuckets> gathers_;  // of whole parameters, after their update
   std::int64_t steps_ = 0;
   double bias_rate_ = 0;
-  detail::FirstSteps first_steps_;
+  detail::StepChecks checks_;
   std::vector<Group> groups_;
-  std::vector<OwnedState> states_;  // in the order of `visit`
+  std::vector<detail::OwnedState> states_;  // in the order of `visit`
 };
 
 /// The members of `Optimizer<Update>` that do not depend on a module, compiled once: see base/bodies.hpp.
@@ -396,6 +333,6 @@ class Optimizer {
   SHARDWISE_COMPILE_MEMBER(                                                                                  \
       void Optimizer<Update>::choose_groups(const std::vector<detail::NamedParameter>&, bool))               \
   SHARDWISE_COMPILE_MEMBER(detail::ParameterList Optimizer<Update>::unreached(const detail::ParameterList&)) \
-  SHARDWISE_COMPILE_MEMBER(void Optimizer<Update>::step_all(const detail::ParameterList&))
+  SHARDWISE_COMPILE_MEMBER(void Optimizer<Update>::step_all())
 
 }  // namespace shardwise

@@ -3,11 +3,12 @@
 #pragma once
 
 /// @file
-/// The state of optimizers, such as a velocity or Adam's two moments, its type, and the checks of settings. Updates
-/// compute with the compute type; state in another type is converted in pieces that stay in the cache.
+/// The state of optimizers, such as a velocity or Adam's two moments, its type, and the update of one parameter with it.
+/// Updates compute with the compute type; state in another type is converted in pieces that stay in the cache.
 
-#include <shardwise/kernel/random.hpp>
-#include <shardwise/tensor/any_tensor.hpp>
+#include <shardwise/kernel/update.hpp>
+#include <shardwise/module/parameter_state.hpp>
+#include <shardwise/tensor/transfer.hpp>
 
 namespace shardwise {
 
@@ -94,6 +95,88 @@ void with_state(const AnyTensor& part, const OptimizerState& state, StateType ty
                                    at(state.first), elements.second, at(state.second));
     }
   });
+}
+
+/// A parameter of an optimizer.
+struct OwnedState {
+  Shared<ParameterState> cell;  ///< keeps the parameter alive, so that its address stays unique
+  int group = -1;
+  bool again = false;  ///< the state is stored under an earlier name of the parameter
+  StateType type = StateType::compute;
+  std::uint64_t number = 0;  ///< of the parameter's name, for random bits
+  OptimizerState state;
+};
+/// Of the random bits by which the state is rounded in this step.
+constexpr std::uint64_t seed_of(const OwnedState& owned) {
+  return owned.number + static_cast<std::uint64_t>(owned.state.steps);
+}
+
+/// Updates the part of a parameter that matches the gradient.
+template <class Update>
+constexpr void update_part(const Update& update, OwnedState& owned, const AnyTensor& parameter,
+                           const Buffer& gradient) {
+  const MeshView& mesh = parameter.mesh;
+  const DataType type = parameter.type, stored = stored_type(update.state, type);
+  const Index count = gradient->bytes / size_of(type);
+  OptimizerState& state = owned.state;
+  count_step(state.steps);
+  if (update.state_blocks() > 0) make_zeros(state.first, stored, mesh, count);
+  if (update.state_blocks() > 1) make_zeros(state.second, stored, mesh, count);
+  // It reads and writes the parameter and its state, and reads the gradient.
+  const bool keeps_master = wide(type) != type && update.master_weights;
+  const Index kept = size_of(stored) * update.state_blocks() + (keeps_master ? size_of(wide(type)) : 0);
+  count_work(mesh, update.flops() * count, (3 * size_of(type) + 2 * kept) * count, "update");
+  if (keeps_master) make_zeros(state.master, wide(type), mesh, count);
+  if (!gradient->data) return;
+  with_floating(type, [&]<class T>(T) {
+    using C = kernel::compute_t<T>;
+    const auto change = [&](Index first, Index part, const StateElements<C>& elements) {
+      C* const master = state.master ? static_cast<C*>(state.master->data) + first : nullptr;
+      const kernel::Updated<T> values{static_cast<T*>(parameter.buffer->data) + first, master};
+      update.apply(part, values, static_cast<const T*>(gradient->data) + first, elements);
+    };
+    with_state<C>(parameter, state, update.state, seed_of(owned), change);
+  });
+}
+/// The same for a bias by which experts are chosen.
+constexpr void update_bias(double rate, const AnyTensor& parameter, const Buffer& gradient) {
+  const Index count = gradient->bytes / size_of(parameter.type);
+  count_work(parameter.mesh, 2 * count, 3 * gradient->bytes, "update");
+  if (!gradient->data) return;
+  with_floating(parameter.type, [&]<class T>(T) {
+    kernel::sign_update(count, static_cast<T*>(parameter.buffer->data), static_cast<const T*>(gradient->data),
+                        rate);
+  });
+}
+
+/// Starts to gather a whole parameter whose ranks have updated their parts; the next use waits for its bucket.
+constexpr void gather_updated(ParameterState& cell, const AnyTensor& part, Buckets& gathers) {
+  const AnyTensor& whole = cell.stored;
+  if (gathers.goes_alone(whole, whole.type)) gathers.start();  // start in the order of use
+  cell.carrier = &gathers;
+  const auto arrived = [of = Shared<ParameterState>::to(cell)](AnyTensor&&) { of->carrier = nullptr; };
+  const bool moves =
+      gathers.add(part, whole, whole.type, MemoryUse::gathered, Phase::optimizer, on_completion(arrived));
+  if (!moves) cell.carrier = nullptr;
+}
+
+/// Updates a parameter from its finished gradient, if it has one, and drops that.
+template <class Update>
+constexpr void update_parameter(const Update& update, OwnedState& owned, double bias_rate, Buckets& gathers) {
+  ParameterState& cell = *owned.cell;
+  if (!cell.finished.filled()) return;
+  PhaseScope phase(cell.stored.mesh.recorder(), Phase::optimizer);
+  const Buffer gradient = cell.finished.take();
+  if (cell.layouts.counted && bias_rate == 0) return;
+  AnyTensor part = cell.writable();
+  if (cell.layouts.updated_in_parts)
+    part = changed_locally(part, cut_like(part.layout, cell.layouts.finished), MemoryUse::gathered);
+  if (cell.layouts.counted) {
+    update_bias(bias_rate, part, gradient);
+  } else {
+    update_part(update, owned, part.relaid(cell.layouts.finished), gradient);
+  }
+  if (cell.layouts.updated_in_parts) gather_updated(cell, part, gathers);
 }
 
 }  // namespace detail

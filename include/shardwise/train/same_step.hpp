@@ -60,12 +60,17 @@ constexpr void check_same_step(const ParameterList& cells, const Update& update,
 [[noreturn, gnu::cold]] void fail_unreached(const ParameterList& missing,
                                             const std::vector<NamedParameter>& all);
 
-/// Looks at the first two steps. In the first a gradient must have reached every trained parameter whose settings do
-/// not say `may_be_unused`. In the second no parameter may still gather gradients that no optimizer has taken.
-class FirstSteps {
+/// The checks before each step of an optimizer.
+class StepChecks {
  public:
-  /// The parameters without a gradient in the first step. `settings(i)`: the settings of parameter i.
-  constexpr ParameterList unreached(const ParameterList& cells, const auto& settings) {
+  /// Throws unless ranks agree and there is a gradient. Returns the parameters whose gradient is missing in the first
+  /// step, where each trained one must have one if its settings do not say `may_be_unused`. In the second, no parameter
+  /// may still gather gradients that no optimizer has taken. `settings(i)`: the settings of parameter i.
+  template <class Update, class Groups, class States>
+  constexpr ParameterList before_step(const ParameterList& cells, const Update& update, double bias_rate,
+                                      const Groups& groups, const States& states, const auto& settings) {
+    check_same_step(cells, update, bias_rate, groups, states);
+    check_a_gradient(cells);
     ParameterList missing;
     if (seen_ == 2) return missing;
     for (ParameterState* cell : cells) cell->named = true;
@@ -84,7 +89,7 @@ class FirstSteps {
  private:
   static void check_named();
 
-  int seen_ = 0;
+  int seen_ = 0;  ///< steps, up to 2
 };
 
 }  // namespace shardwise::detail
@@ -106,7 +111,7 @@ SHARDWISE_INLINE void fail_unreached(const ParameterList& missing, const std::ve
        "may_be_unused, in the optimizer's settings or in those of a group, if that is meant"});
 }
 
-SHARDWISE_INLINE void FirstSteps::check_named() {
+SHARDWISE_INLINE void StepChecks::check_named() {
   const ParameterState* cell = ParameterState::trained_by_nobody();
   if (!cell) return;
   fail<std::logic_error>({"the second step: a parameter ", cell->stored.extents(),
