@@ -149,4 +149,9 @@ class Linear : public Module<Linear<MeshType, Style, T, OutDims, InDims, HasBias
   bool has_bias_;
 };
 
+template <MeshAxis... Axes>
+class Mesh;
+/// Leads `Linear(4, 4)` to the error.
+Linear(int, int)->Linear<Mesh<tp>>;
+
 }  // namespace shardwise

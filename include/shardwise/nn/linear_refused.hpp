@@ -28,9 +28,4 @@ class Linear<MeshType, Style, T, OutDims, InDims, HasBias> {
   Linear(const auto&...) = delete;  // see Why
 };
 
-template <MeshAxis... Axes>
-class Mesh;
-/// Leads `Linear(4, 4)` to the error.
-Linear(int, int)->Linear<Mesh<tp>, NoParallel, float, 1, 1, true>;
-
 }  // namespace shardwise
