@@ -93,7 +93,7 @@ class Traveller {
         X::layout.axes, [](int axis) { return X::layout[axis].is_partial() ? replicate : X::layout[axis]; });
   }
   template <class X>
-  using SummedOf = relaid<X, packed(summed<X>())>;
+  using SummedOf = with_layout<X, packed(summed<X>())>;
 
   detail::Buckets buckets_;
   int sent_ = 0;

@@ -75,7 +75,7 @@ TEST_CASE("adapters share the collectives of their layers; what is reduced and k
     for (const auto& each : llm::detail::adapters_of(model).parameters) {
       const auto& stored = each.cell->stored;
       const std::int64_t bytes = stored.local_elements() * 8;
-      const std::int64_t own = stored.relaid(each.cell->layouts.finished).local_elements() * 8;
+      const std::int64_t own = stored.with_layout(each.cell->layouts.finished).local_elements() * 8;
       trained += bytes;
       state += 2 * own;
       if (tensor > 1 && !stored.layout[1].is_shard()) whole_on_tp += own;

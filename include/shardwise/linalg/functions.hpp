@@ -99,7 +99,7 @@ constexpr Polar<A> polar(const A& a) {
   if (a.shape()[0] < a.shape()[1])
     detail::fail({"polar: a matrix of ", a.shape(), " has more columns than rows"});
   if (a.shape()[0] != a.shape()[1]) {
-    const auto f = qr(redistribute_to<relaid<A, packed(everywhere(A::MeshOf::axes, shard(0)))>>(a));
+    const auto f = qr(redistribute_to<with_layout<A, packed(everywhere(A::MeshOf::axes, shard(0)))>>(a));
     const auto of_r = polar(f.r);
     return {detail::product_as<A>(f.q, of_r.u), redistribute_to<A>(of_r.h)};
   }

@@ -117,7 +117,7 @@ constexpr AnyTensor product_of(ProductOperand a, ProductOperand b, const Layout&
       product_plan(a.stored.layout, b.stored.layout, to, extents, sizes, {a.transposed, b.transposed});
   const DataType type = a.stored.type;
   const auto copied = [](const AnyTensor& x, const Layout& in) {  // on the rank that has most: all agree
-    return same_data(x.layout, in) ? 0 : x.relaid(in).box_at({}).elements() * x.element_bytes();
+    return same_data(x.layout, in) ? 0 : x.with_layout(in).box_at({}).elements() * x.element_bytes();
   };
   const Panels panels(extents.inner,
                       {Cut(a.stored.layout, ka, sizes), Cut(plan.a, ka, sizes),

@@ -20,7 +20,7 @@ struct WholeOperand<X> {
     if constexpr (has_partial_extremum(Of::layout)) {
       return Refused<Reason::pending_maximum_or_minimum_must_be_reduced_first, Got<Of>>{};
     } else {
-      return TypeIs<relaid<Of, packed(everywhere(Of::MeshOf::axes, replicate))>>{};
+      return TypeIs<with_layout<Of, packed(everywhere(Of::MeshOf::axes, replicate))>>{};
     }
   }
   using type = typename decltype(type_of())::type;

@@ -50,7 +50,7 @@ struct QrLayout {
 template <class X>
 struct FinishedOf : TypeIs<X> {};
 template <TensorType X>
-struct FinishedOf<X> : TypeIs<relaid<X, packed(without_pending(X::layout, reduced))>> {};
+struct FinishedOf<X> : TypeIs<with_layout<X, packed(without_pending(X::layout, reduced))>> {};
 template <class X>
 using finished_of = typename FinishedOf<X>::type;
 template <class X>
@@ -117,7 +117,7 @@ constexpr Qr<X, whole_of<X>> tsqr(const X& x) {
     constexpr int last = std::bit_width(cutting) - 1;
     constexpr Layout gathered =
         Layout::by_axis(X::MeshOf::axes, [](int axis) { return axis == last ? replicate : X::layout[axis]; });
-    const auto upper = tsqr(redistribute_to<relaid<X, packed(gathered)>>(std::move(factors)));
+    const auto upper = tsqr(redistribute_to<with_layout<X, packed(gathered)>>(std::move(factors)));
     const X own = redistribute_to<X>(upper.q);
     count_work(mesh, 2 * rows * n * k, 2 * rows * n * Index{sizeof(typename X::Element)});
     if (!mesh.dry()) {

@@ -18,7 +18,7 @@ namespace shardwise {
 /// The gradient of a parameter with nothing pending: `Shard` where it is sharded; elsewhere the parameter's
 /// placement, with `Replicate` instead of `Reduced`.
 template <TensorType X, PackedSharding How = 0>
-using finished_gradient_of = relaid<X, packed(finished_layout(X::layout, unpacked(How)))>;
+using finished_gradient_of = with_layout<X, packed(finished_layout(X::layout, unpacked(How)))>;
 
 namespace detail {
 
@@ -43,7 +43,7 @@ class Parameter {
                 "of two data axes that shard, the left one must not have the lower ZeRO level");
   static_assert(sharding.fits(X::layout),
                 "ZeRO level 1 or 2 needs a dimension that no axis to its right shards");
-  using Stored = relaid<X, packed(layouts.stored)>;
+  using Stored = with_layout<X, packed(layouts.stored)>;
   using Finished = finished_gradient_of<X, How>;
   /// Whether it is stored in a different layout than it is used in.
   static constexpr bool is_gathered = layouts.gathered;

@@ -71,9 +71,10 @@ class Adapter {
     static_assert(Stored::is_float,
                   "adapters are not merged into quantised weights: save the adapters alone");
     const Stored& w = weight.stored();
-    const auto a =
-        scaled(redistribute_to<relaid<Down, packed(down_beside(Stored::layout, replicate))>>(down.stored()));
-    const auto b = redistribute_to<relaid<Up, packed(up_beside(Stored::layout, replicate))>>(up.stored());
+    const auto a = scaled(
+        redistribute_to<with_layout<Down, packed(down_beside(Stored::layout, replicate))>>(down.stored()));
+    const auto b =
+        redistribute_to<with_layout<Up, packed(up_beside(Stored::layout, replicate))>>(up.stored());
     Stored sum(w.mesh(), w.shape());
     const auto block = sum.writable();
     kernel::copy(block.elements(), w.data(), block.data);

@@ -68,7 +68,7 @@ class Embedding : public Module<Embedding<MeshType, Style, T>> {
       if constexpr (own == Ids::layout) {
         return tokens;
       } else {
-        return redistribute_to<relaid<Ids, packed(own)>>(tokens);
+        return redistribute_to<with_layout<Ids, packed(own)>>(tokens);
       }
     }
   }
@@ -98,7 +98,7 @@ class Embedding : public Module<Embedding<MeshType, Style, T>> {
     using Ids = tensor_of<Tokens>;
     constexpr Layout all =
         Layout::by_axis(MeshType::axes, [](int axis) { return cut(axis) ? replicate : Ids::layout[axis]; });
-    const auto ids = redistribute_to<relaid<Ids, packed(all)>>(value_of(tokens));
+    const auto ids = redistribute_to<with_layout<Ids, packed(all)>>(value_of(tokens));
     return redistribute_to<tensor_of<Y>>(embedding(alongside(ids, tokens), AsStored<TableParameter>{table}),
                                          table.cell()->communication);
   }

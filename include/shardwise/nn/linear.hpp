@@ -130,7 +130,7 @@ class Linear : public Module<Linear<MeshType, Style, T, OutDims, InDims, HasBias
         return Product::layout[axis].is_partial() ? partial_sum : Bias::layout[axis];
       });
       const auto with_bias = [&] {
-        const auto b = redistribute_to<relaid<Bias, packed(layout)>>(alongside(bias, in));
+        const auto b = redistribute_to<with_layout<Bias, packed(layout)>>(alongside(bias, in));
         if constexpr (std::is_same_v<Element, T>) {
           return linear<InDims>(in, weight, b);
         } else {

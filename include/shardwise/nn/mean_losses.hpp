@@ -88,7 +88,7 @@ namespace detail {
 template <class Y>
 struct FinishedLoss : TypeIs<Y> {};
 template <TensorType Y>
-struct FinishedLoss<Y> : TypeIs<relaid<Y, packed(without_pending(Y::layout, replicate))>> {};
+struct FinishedLoss<Y> : TypeIs<with_layout<Y, packed(without_pending(Y::layout, replicate))>> {};
 
 template <class Op, class X, class Target>
 constexpr auto mean_loss(const X& x, const Target& target) {

@@ -171,7 +171,7 @@ constexpr Layout gathered_along(const Layout& layout) {
                          [&](int axis) { return (Axes >> axis & 1u) != 0 ? reduced : layout[axis]; });
 }
 template <AxisSet Axes, class X>
-using GatheredAlong = Abstract<relaid<tensor_of<X>, packed(gathered_along<Axes>(tensor_of<X>::layout))>,
+using GatheredAlong = Abstract<with_layout<tensor_of<X>, packed(gathered_along<Axes>(tensor_of<X>::layout))>,
                                OperandTraits<X>::on_tape, OperandTraits<X>::tracked>;
 template <AxisSet Axes, class X, class Ids, class Weights, class... Experts>
 using routed_result = tensor_of<result_of<ExpertsOp, X, Ids, Weights, GatheredAlong<Axes, Experts>...>>;

@@ -76,7 +76,7 @@ constexpr auto mean_over_tokens(const X& x) {
 template <Operand X, Operand Mask>
 constexpr auto mean_over_tokens(const X& x, const Mask& mask) {
   const auto weights =
-      redistribute_to<relaid<tensor_of<Mask>, packed(tensor_of<X>::layout)>>(alongside(mask, x));
+      redistribute_to<with_layout<tensor_of<Mask>, packed(tensor_of<X>::layout)>>(alongside(mask, x));
   return div(whole_on_every_rank(contract<"r*e, r* -> e">(x, weights)), whole_on_every_rank(sum(weights)));
 }
 

@@ -63,7 +63,7 @@ struct AnyTensor {
   constexpr Index local_elements() const { return box().elements(); }
 
   /// The same block under another layout; unchecked: its bytes must be right for that layout.
-  constexpr AnyTensor relaid(const Layout& other) const { return with(other, buffer); }
+  constexpr AnyTensor with_layout(const Layout& other) const { return with(other, buffer); }
   /// A tensor of this shape with another layout and block.
   constexpr AnyTensor with(const Layout& other, Buffer block) const {
     return {*this, other, std::move(block)};

@@ -117,7 +117,7 @@ class Buckets {
     AnyTensor result;
     if (way.kind == Collective::all_reduce) {
       make_own(from, use);
-      result = from.relaid(to);
+      result = from.with_layout(to);
     } else {
       result = from.unwritten(to, use);
     }

@@ -15,7 +15,7 @@ namespace detail {  // from the arguments of redistribute to its result type or 
 
 /// The layout that `redistribute<Placements...>`, or `redistribute<Axis, P>` for one axis, requests.
 template <class X, class... Arguments>
-struct Asked {
+struct RequestedLayout {
   static constexpr bool placements = (PlacementTag<Arguments> && ...);
   static constexpr Reason reason = placements && sizeof...(Arguments) == X::MeshOf::axes
                                        ? Reason::none
@@ -24,7 +24,7 @@ struct Asked {
   static constexpr PackedLayout layout() { return packed(layout_of<Arguments...>); }
 };
 template <class X, MeshAxis Axis, PlacementTag P>
-struct Asked<X, Axis, P> {
+struct RequestedLayout<X, Axis, P> {
   static constexpr int changed = X::MeshOf::AxesOf::template index<Axis>;
   static constexpr Reason reason = changed < 0 ? Reason::mesh_has_no_such_axis : Reason::none;
   using Found = Got<Axis>;
@@ -68,7 +68,7 @@ struct RedistributedTo {
     if constexpr (bad_axis() >= 0) {
       return error<bad_axis()>();
     } else {
-      return TypeIs<tensor_or_problem<relaid<X, L>>>{};
+      return TypeIs<tensor_or_problem<with_layout<X, L>>>{};
     }
   }
   using type = typename decltype(type_of())::type;
@@ -79,7 +79,7 @@ template <class X, class... Arguments>
 struct Redistributed;
 template <TensorType X, class... Arguments>
 struct Redistributed<X, Arguments...> {
-  using To = Asked<X, Arguments...>;
+  using To = RequestedLayout<X, Arguments...>;
   static constexpr auto type_of() {
     if constexpr (IllFormed<typename X::Problem>) {
       return TypeIs<typename X::Problem>{};

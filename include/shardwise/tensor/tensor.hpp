@@ -171,14 +171,14 @@ using tensor_with = typename detail::TensorWith<T, Rank, MeshType, L>::type;
 
 /// `X` in another layout.
 template <TensorType X, PackedLayout L>
-using relaid = tensor_with<typename X::Element, X::rank, typename X::MeshOf, L>;
+using with_layout = tensor_with<typename X::Element, X::rank, typename X::MeshOf, L>;
 
 /// `X`, `Replicate` on every axis.
 template <TensorType X>
-using whole_of = relaid<X, packed(everywhere(X::MeshOf::axes, replicate))>;
+using whole_of = with_layout<X, packed(everywhere(X::MeshOf::axes, replicate))>;
 
 /// The type of the gradient of an `X`.
 template <TensorType X>
-using cotangent_of = relaid<X, packed(cotangent(X::layout))>;
+using cotangent_of = with_layout<X, packed(cotangent(X::layout))>;
 
 }  // namespace shardwise

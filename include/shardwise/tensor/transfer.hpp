@@ -22,7 +22,7 @@ constexpr AnyTensor changed_locally(AnyTensor from, const Layout& to, MemoryUse 
     if (from.layout[axis].is_full() && coordinates[axis] != 0) contributes = false;
   }
   const AnyBox source = from.box(), target = local_box(from.shape, to, sizes, coordinates);
-  if (source == target && contributes) return from.relaid(to);
+  if (source == target && contributes) return from.with_layout(to);
   AnyTensor result = from.unwritten(to, use);
   if (from.mesh.dry()) return result;
   const Index element = from.element_bytes();
@@ -61,7 +61,7 @@ class Transfer final : public AnyInFlight {
       return;
     }
     if (step.kind == Collective::all_reduce && from.buffer.unique()) {
-      to_ = from.relaid(step.to);  // in place
+      to_ = from.with_layout(step.to);  // in place
     } else {
       to_ = from.unwritten(step.to, MemoryUse::activation);
     }

@@ -109,7 +109,7 @@ class DiLoCo {
       }
       Outer& outer = outers_.emplace_back(Outer{Shared<detail::ParameterState>::to(cell), i});
       const DataType type = detail::wide(cell.stored.type);
-      const Index count = cell.stored.relaid(cell.layouts.finished).local_elements();
+      const Index count = cell.stored.with_layout(cell.layouts.finished).local_elements();
       detail::make_zeros(outer.state.master, type, mesh, count);
       if (settings_.outer.state_blocks() > 0) detail::make_zeros(outer.state.first, type, mesh, count);
     }

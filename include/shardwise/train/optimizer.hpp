@@ -129,7 +129,7 @@ class Optimizer {
       const Update& update = update_of(owned);
       OptimizerState& state = owned.state;
       auto give = [&](const char* name, Buffer& block, StateType type) {
-        detail::AnyTensor tensor = cell.stored.relaid(cell.layouts.finished);
+        detail::AnyTensor tensor = cell.stored.with_layout(cell.layouts.finished);
         tensor.type = detail::stored_type(type, cell.stored.type);
         detail::make_zeros(block, tensor.type, tensor.mesh, tensor.local_elements());
         tensor.buffer = block;

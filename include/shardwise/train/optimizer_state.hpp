@@ -174,7 +174,7 @@ constexpr void update_parameter(const Update& update, OwnedState& owned, double 
   if (cell.layouts.counted) {
     update_bias(bias_rate, part, gradient);
   } else {
-    update_part(update, owned, part.relaid(cell.layouts.finished), gradient);
+    update_part(update, owned, part.with_layout(cell.layouts.finished), gradient);
   }
   if (cell.layouts.updated_in_parts) gather_updated(cell, part, gathers);
 }
