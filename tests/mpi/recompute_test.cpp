@@ -569,7 +569,7 @@ void check_llama(const LlamaMesh& mesh, bool sequence_parallel) {
   const auto deeper_kept = agreed_plan(mesh, LlamaStep<PlanType>{depth + 1, false, &deeper_bits});
   const auto deeper = agreed_plan(mesh, LlamaStep<PlanType>{depth + 1, true, &deeper_again_bits});
   using Tokens = typename llm::Llama<LlamaMesh, PlanType>::Tokens;
-  using X = decltype(enter(std::declval<const Tokens&>()(std::declval<Ids<LlamaMesh>>())));
+  using X = decltype(reduced_on_data_axes(std::declval<const Tokens&>()(std::declval<Ids<LlamaMesh>>())));
   const X x(mesh, {batch, length, llama_config.features});
   CHECK(deeper.peak_activation_bytes() - again.peak_activation_bytes() == x.buffer()->bytes);
   CHECK(deeper_kept.peak_activation_bytes() - kept.peak_activation_bytes() > 3 * x.buffer()->bytes);

@@ -22,7 +22,7 @@ struct Everything : Module<Everything> {
     if (x.shape()[0] < 1 || x.mesh().axes != 2) throw std::invalid_argument("not reached");
     auto joined = reshape<Shard<0>, Reduced>(redistribute<tp, Reduced>(x), {x.shape()[0], x.shape()[1], 8});
     auto cut = redistribute<Shard<0>, Shard<1>>(narrow<1>(joined, 0, 2));
-    auto whole = enter(transpose<0, 1>(redistribute<tp, Replicate>(transpose<0, 1>(cut))));
+    auto whole = reduced_on_data_axes(transpose<0, 1>(redistribute<tp, Replicate>(transpose<0, 1>(cut))));
     auto [a, b] = project(whole, wide, narrow_head);
     auto h = repeat(add(a, b), 2, [](const auto& in, std::size_t) { return relu(in * 0.5); });
     h = dropout(h, 0.1, 1);

@@ -30,7 +30,7 @@ struct GptBlock : shardwise::Module<GptBlock<Mesh, T>> {
 
   /// x: [batch, sequence, features], and so is the result.
   constexpr auto forward(const auto& x) const {
-    auto in = shardwise::enter(x);
+    auto in = shardwise::reduced_on_data_axes(x);
     auto h = add(in, attention(norm1(in)));
     return add(h, mlp(norm2(h)));
   }

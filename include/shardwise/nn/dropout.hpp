@@ -46,7 +46,7 @@ class Dropout : public Module<Dropout<Style>> {
       if constexpr (IllFormed<Problem>)
         return redistribute_to<Problem>(x);
       else
-        return detail::take<Style, 1>(x);
+        return detail::redistribute_input<Style, 1>(x);
     } else {
       return x;
     }

@@ -38,7 +38,7 @@ class Embedding : public Module<Embedding<MeshType, Style, T>> {
 
   /// tokens: integers [t…]; the result is [t…, features].
   constexpr auto forward(const Operand auto& tokens) const {
-    return detail::give<Style>(looked_up(own_positions(tokens)));
+    return detail::redistribute_output<Style>(looked_up(own_positions(tokens)));
   }
   constexpr void visit(auto&& f) { f("weight", table); }
 

@@ -35,7 +35,7 @@ class LayerNorm : public Module<LayerNorm<MeshType, Style, T>> {
 
   /// x: [r…, features], and so is the result.
   constexpr auto forward(const Operand auto& x) const {
-    return layer_norm(detail::take<Style, 1>(x), weight, bias, epsilon_);
+    return layer_norm(detail::redistribute_input<Style, 1>(x), weight, bias, epsilon_);
   }
   constexpr void visit(auto&& f) {
     f("weight", weight);

@@ -68,11 +68,11 @@ class Linear : public Module<Linear<MeshType, Style, T, OutDims, InDims, HasBias
 
   /// x: [r…, in…]; the result is [r…, out…].
   constexpr auto forward(const Operand auto& x) const {
-    const auto in = detail::take<Style, InDims>(x);
+    const auto in = detail::redistribute_input<Style, InDims>(x);
     if constexpr (is_adapted) {
-      return detail::give<Style>(add(product(in), adapter(in)));
+      return detail::redistribute_output<Style>(add(product(in), adapter(in)));
     } else {
-      return detail::give<Style>(product(in));
+      return detail::redistribute_output<Style>(product(in));
     }
   }
   /// The element types of messages for the input and the result, from the style.
@@ -80,11 +80,11 @@ class Linear : public Module<Linear<MeshType, Style, T, OutDims, InDims, HasBias
 
   /// `x` in the layout that this layer expects. Layers of one style can share it, so their gradients are added before
   /// they are communicated.
-  static constexpr auto take(const Operand auto& x) { return detail::take<Style, InDims>(x); }
+  static constexpr auto take(const Operand auto& x) { return detail::redistribute_input<Style, InDims>(x); }
   /// The result of a layer of this type without bias whose weight is `other`: a table that is also a head.
   static constexpr auto multiply(const Operand auto& x, const WeightParameter& other) {
     static_assert(!is_adapted, "a layer whose weight is another module's has no adapter");
-    return detail::give<Style>(linear<InDims>(take(x), other));
+    return detail::redistribute_output<Style>(linear<InDims>(take(x), other));
   }
 
   constexpr void visit(auto&& f) {

@@ -147,7 +147,7 @@ class MixtureOfExperts : public Module<MixtureOfExperts<MeshType, Style, T>> {
   }
 
   /// The tokens in the layout in which the experts need them.
-  static constexpr auto take(const Operand auto& x) { return detail::take<Style, 1>(x); }
+  static constexpr auto take(const Operand auto& x) { return detail::redistribute_input<Style, 1>(x); }
   /// The routing of `in`, what `take` returned. See nn/routing.hpp.
   constexpr auto route(const Operand auto& in) const {
     const auto logits = linear<1>(in, router);

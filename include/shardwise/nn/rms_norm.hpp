@@ -32,7 +32,7 @@ class RMSNorm : public Module<RMSNorm<MeshType, Style, T>> {
 
   /// x: [r…, features], and so is the result.
   constexpr auto forward(const Operand auto& x) const {
-    return rms_norm(detail::take<Style, 1>(x), weight, epsilon_, offset_);
+    return rms_norm(detail::redistribute_input<Style, 1>(x), weight, epsilon_, offset_);
   }
   constexpr void visit(auto&& f) { f("weight", weight); }
 

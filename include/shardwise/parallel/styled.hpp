@@ -183,7 +183,7 @@ using StyledBias =
 
 /// `x`, whose last `FeatureDims` dimensions are features, in the layout that a module of this style needs.
 template <class Style, int FeatureDims, Operand X>
-constexpr auto take(X&& x) {
+constexpr auto redistribute_input(X&& x) {
   using T = tensor_of<X>;
   if constexpr (IllFormed<T>) {
     return redistribute_to<T>(x);  // an error is passed on
@@ -196,7 +196,7 @@ constexpr auto take(X&& x) {
 }
 /// `y`, the result of a module of this style, in its output layout.
 template <class Style, Operand Y>
-constexpr auto give(Y&& y) {
+constexpr auto redistribute_output(Y&& y) {
   using T = tensor_of<Y>;
   if constexpr (IllFormed<T>) {
     return redistribute_to<T>(y);
@@ -211,8 +211,8 @@ constexpr auto give(Y&& y) {
 
 /// `x` for modules without a style: `Reduced` instead of `Replicate` on data axes, which is free.
 template <Operand X>
-constexpr auto enter(X&& x) {
-  return detail::take<NoParallel, 0>(std::forward<X>(x));
+constexpr auto reduced_on_data_axes(X&& x) {
+  return detail::redistribute_input<NoParallel, 0>(std::forward<X>(x));
 }
 
 }  // namespace shardwise

@@ -162,7 +162,7 @@ class Llama : public Module<Llama<MeshType, PlanType, T>> {
   constexpr auto begin(const auto& ids) const {
     check_has(begins_, "begin", "table of tokens");
     return units_.front()(ids, [&](const auto& in) {
-      auto x = enter((*tokens)(in));
+      auto x = reduced_on_data_axes((*tokens)(in));
       if (config_.scaled_tokens) return scale(x, config_.token_scale());
       return x;
     });
