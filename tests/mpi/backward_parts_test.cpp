@@ -39,9 +39,9 @@ Outcome gradients(const Grid& mesh, bool in_parts, bool recomputes) {
     first.backward_inputs(loss_of(first, 0));
     second.backward_inputs(loss_of(second, 1));
     const detail::ParameterState& early = *model.layers[0].mlp->down.weight.cell();
-    CHECK_FALSE((early.pending->filled() || early.resting->filled()));
+    CHECK_FALSE((early.pending->filled() || early.accumulated->filled()));
     first.backward_parameters();
-    CHECK((early.pending->filled() || early.resting->filled()));
+    CHECK((early.pending->filled() || early.accumulated->filled()));
     GradientReducer reducer;
     second.set_task(&reducer);
     second.backward_parameters();

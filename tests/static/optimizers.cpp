@@ -31,8 +31,8 @@ static_assert(on_six_axes.levels[4] == 1 && on_six_axes.levels[5] == 2 && on_six
 constexpr Layout used{reduced, shard(0)};
 static_assert(stored_layout(used, {1, {2}}) == used &&
               stored_layout(used, {1, {3}}) == Layout{shard(1), shard(0)});
-static_assert(resting_layout(used, {1, {1}}) == Layout{partial_sum, shard(0)} &&
-              resting_layout(used, {1, {2}}) == Layout{shard(1), shard(0)});
+static_assert(accumulated_layout(used, {1, {1}}) == Layout{partial_sum, shard(0)} &&
+              accumulated_layout(used, {1, {2}}) == Layout{shard(1), shard(0)});
 static_assert(finished_layout(used, {1, {0}}) == Layout{replicate, shard(0)} &&
               finished_layout(used, {1, {1}}) == Layout{shard(1), shard(0)});
 

@@ -4,7 +4,7 @@
 
 /// @file
 /// A parameter: a tensor that an optimizer may change in place, the slots of its gradient, and the distribution of
-/// its initial value. Its layouts when stored, when used, and for resting gradients may differ. Its gradient has
+/// its initial value. Its layouts when stored, when used, and for accumulated gradients may differ. Its gradient has
 /// the type that its use demands: a parameter that is `Reduced` on the data axis accumulates a pending sum there.
 /// Once the sum is complete (`reduce_gradients`), it moves to a slot of another type, so a term cannot be mistaken
 /// for the sum. A frozen parameter is an operand like a tensor: no gradient is computed, reduced or stored for it.
@@ -173,10 +173,11 @@ struct Redistributed<Parameter<X, How>, Arguments...>
 
 }  // namespace detail
 
-/// A parameter in its stored layout, for a module that uses it directly. Its gradient goes to the resting slot.
+/// A parameter in its stored layout, for a module that uses it directly. Its gradient is accumulated there.
 template <class P>
 struct AsStored {
-  static_assert(cotangent(P::layouts.stored) == P::layouts.resting, "its gradient rests in another layout");
+  static_assert(cotangent(P::layouts.stored) == P::layouts.accumulated,
+                "its gradient accumulates in another layout");
   const P& parameter;
 };
 
@@ -186,7 +187,7 @@ struct OperandTraits<AsStored<P>> {
   static constexpr bool on_tape = false;
   static constexpr bool tracked = !P::frozen;
   static constexpr const TensorOf& value(const AsStored<P>& p) { return p.parameter.stored(); }
-  static constexpr const auto& slot(const AsStored<P>& p) { return p.parameter.cell()->resting; }
+  static constexpr const auto& slot(const AsStored<P>& p) { return p.parameter.cell()->accumulated; }
 };
 
 #ifdef SHARDWISE_BODIES

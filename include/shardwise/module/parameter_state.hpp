@@ -97,7 +97,7 @@ class ParameterState : public Pooled<ParameterState>, public Counted {
         functions(element),
         init(first),
         pending(pending_slot()),
-        resting(Shared<GradientSlot>::make(MemoryUse::gradient)) {
+        accumulated(Shared<GradientSlot>::make(MemoryUse::gradient)) {
     if (__builtin_is_constant_evaluated()) return;
     older_ = std::exchange(newest, this);
     if (older_) older_->newer_ = this;
@@ -162,14 +162,18 @@ class ParameterState : public Pooled<ParameterState>, public Counted {
   }
 
   /// Whether `backward` has left a gradient since the last step, at whatever stage of its reduction.
-  constexpr bool has_gradient() const { return pending->filled() || resting->filled() || finished.filled(); }
+  constexpr bool has_gradient() const {
+    return pending->filled() || accumulated->filled() || finished.filled();
+  }
 
   constexpr unsigned changes() const { return stored.buffer->changes; }
 
   /// The gradient that `backward` has left.
   constexpr AnyTensor take_pending() { return numbered(stored.with(layouts.pending, pending->take())); }
-  /// The sum that rests between backward passes.
-  constexpr AnyTensor take_resting() { return numbered(stored.with(layouts.resting, resting->take())); }
+  /// The sum between backward passes.
+  constexpr AnyTensor take_accumulated() {
+    return numbered(stored.with(layouts.accumulated, accumulated->take()));
+  }
   /// The gradient that `reduce_gradients` has left.
   constexpr AnyTensor finished_gradient() { return stored.with(layouts.finished, finished.sum()); }
 
@@ -183,19 +187,20 @@ class ParameterState : public Pooled<ParameterState>, public Counted {
   unsigned gathered_at = 0;    ///< the number of changes that the gathered value includes
   int number = -1;             ///< in the list of those that are reduced together
   bool set = false, seen = false;
-  bool named = false;                  ///< a model's visit has named it
-  bool on_demand = false;              ///< its unit does not gather it ahead: see `Embedding`
-  bool read_backward = false;          ///< a pullback reads the gathered value; none does for a bias
-  Communication communication;         ///< of the gathered value, and of gradients
-  Shared<GradientSlot> pending;        ///< the gradient from `backward`
-  const Shared<GradientSlot> resting;  ///< unused if pending gradients are not moved
+  bool named = false;                      ///< a model's visit has named it
+  bool on_demand = false;                  ///< its unit does not gather it ahead: see `Embedding`
+  bool read_backward = false;              ///< a pullback reads the gathered value; none does for a bias
+  Communication communication;             ///< of the gathered value, and of gradients
+  Shared<GradientSlot> pending;            ///< the gradient from `backward`
+  const Shared<GradientSlot> accumulated;  ///< unused if pending gradients are not moved
   GradientSlot finished{MemoryUse::gradient};
 
  private:
   [[noreturn, gnu::cold]] void fail_unset() const;
   [[noreturn, gnu::cold]] void fail_not_gathered() const;
   constexpr Shared<GradientSlot> pending_slot() const {
-    return Shared<GradientSlot>::make(layouts.waits ? MemoryUse::gradient : MemoryUse::gathered);
+    return Shared<GradientSlot>::make(layouts.accumulates_pending ? MemoryUse::gradient
+                                                                  : MemoryUse::gathered);
   }
   constexpr AnyTensor numbered(AnyTensor gradient) const {
     gradient.parameter = number;

@@ -6,14 +6,14 @@
 /// How a parameter is sharded along data axes, whose ranks use it on different samples (Rajbhandari et al., "ZeRO",
 /// 2020): a dimension, and a level for each axis of the mesh.
 ///
-/// | level | stored       | used      | gradients rest | finished gradient, optimizer state |
-/// |-------|--------------|-----------|----------------|------------------------------------|
-/// | 0     | as used      | `Reduced` | `Partial`      | `Replicate`                        |
-/// | 1     | as used      | `Reduced` | `Partial`      | `Shard<dim>`                       |
-/// | 2     | as used      | `Reduced` | `Shard<dim>`   | `Shard<dim>`                       |
-/// | 3     | `Shard<dim>` | `Reduced` | `Shard<dim>`   | `Shard<dim>`                       |
+/// | level | stored       | used      | accumulated gradient | finished gradient, optimizer state |
+/// |-------|--------------|-----------|----------------------|------------------------------------|
+/// | 0     | as used      | `Reduced` | `Partial`            | `Replicate`                        |
+/// | 1     | as used      | `Reduced` | `Partial`            | `Shard<dim>`                       |
+/// | 2     | as used      | `Reduced` | `Shard<dim>`         | `Shard<dim>`                       |
+/// | 3     | `Shard<dim>` | `Reduced` | `Shard<dim>`         | `Shard<dim>`                       |
 ///
-/// Gradients rest between two backward passes; after the last pass they are finished. A frozen parameter has no
+/// Gradients accumulate between backward passes; after the last pass they are finished. A frozen parameter has no
 /// gradient and no state, so only level 3 affects it.
 
 #include <shardwise/layout/layout.hpp>
@@ -73,7 +73,7 @@ constexpr Layout stored_layout(const Layout& used, const Sharding& how) {
                          [&](int axis) { return how.levels[axis] >= 3 ? shard(how.dim) : used[axis]; });
 }
 /// The layout of its gradient between two backward passes.
-constexpr Layout resting_layout(const Layout& used, const Sharding& how) {
+constexpr Layout accumulated_layout(const Layout& used, const Sharding& how) {
   return Layout::by_axis(
       used.axes, [&](int axis) { return how.levels[axis] >= 2 ? shard(how.dim) : cotangent(used[axis]); });
 }
@@ -90,21 +90,21 @@ struct ParameterLayouts {
       : used(used_in),
         stored(stored_layout(used_in, how)),
         pending(cotangent(used_in)),
-        resting(resting_layout(used_in, how)),
+        accumulated(accumulated_layout(used_in, how)),
         finished(finished_layout(used_in, how)),
         gathered(!(stored == used)),
         updated_in_parts(!(cut_like(stored, finished) == stored)),
-        waits(resting == pending),
+        accumulates_pending(accumulated == pending),
         frozen(how.frozen),
         counted(how.counted) {}
 
   Layout used, stored;
-  Layout pending, resting, finished;  ///< of its gradient: from `backward`; resting and finished as above
-  bool gathered;                      ///< stored in another layout than it is used in
-  bool updated_in_parts;              ///< its finished gradient is sharded where the parameter is not
-  bool waits;                         ///< pending gradients stay pending until the step
-  bool frozen;                        ///< no gradients
-  bool counted;                       ///< gradients are numbers of choices
+  Layout pending, accumulated, finished;  ///< of its gradient: from `backward`; the others as above
+  bool gathered;                          ///< stored in another layout than it is used in
+  bool updated_in_parts;                  ///< its finished gradient is sharded where the parameter is not
+  bool accumulates_pending;               ///< gradients stay pending sums until the step
+  bool frozen;                            ///< no gradients
+  bool counted;                           ///< gradients are numbers of choices
   /// At most at this level on axes where it is stored as it is used.
   constexpr ParameterLayouts at_most(int level) const {
     ParameterLayouts result = *this;
@@ -112,10 +112,10 @@ struct ParameterLayouts {
       return Layout::by_axis(
           used.axes, [&](int axis) { return stored[axis] == used[axis] ? there[axis] : otherwise[axis]; });
     };
-    if (level < 2) result.resting = except(resting, pending);
+    if (level < 2) result.accumulated = except(accumulated, pending);
     if (level < 1) result.finished = except(finished, finished_layout(used, {}));
     result.updated_in_parts = !(cut_like(stored, result.finished) == stored);
-    result.waits = result.resting == pending;
+    result.accumulates_pending = result.accumulated == pending;
     return result;
   }
   /// Whether an optimizer's update trains it.

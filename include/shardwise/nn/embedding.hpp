@@ -48,7 +48,7 @@ class Embedding : public Module<Embedding<MeshType, Style, T>> {
   static constexpr const ParameterLayouts& layouts = TableParameter::layouts;
   /// Whether the table is stored in shards, and its gradient in the same ones.
   static constexpr bool looks_up_in_shards =
-      layouts.gathered && cotangent(layouts.stored) == layouts.resting &&
+      layouts.gathered && cotangent(layouts.stored) == layouts.accumulated &&
       std::is_same_v<Element, T>;  // else rows may be cut within a block
   static constexpr bool cut(int axis) { return layouts.stored[axis] != layouts.used[axis]; }
 

@@ -27,7 +27,7 @@ struct ReduceOptions {
   /// The number of buckets that may be in flight during a backward pass; 0: the pass waits for each. On one host it
   /// always waits.
   int in_background = 8;
-  /// No other backward pass will add to these gradients. If false, only gradients that rest sharded are reduced.
+  /// No other backward pass will add to these gradients. If false, only gradients that accumulate sharded are reduced.
   /// Functions that need finished gradients (optimizers, `gradient_norm`, `clip_gradients`) throw if it is false.
   bool last = true;
 
@@ -41,7 +41,7 @@ struct ReduceOptions {
   }
 };
 
-/// Moves gradients of parameters from where `backward` leaves them to where they rest, and in the last backward
+/// Moves gradients of parameters from where `backward` leaves them to where they accumulate, and in the last backward
 /// pass of a step to the finished ones. During a pass, units report which gradients are complete.
 class GradientReducer final : public BackwardTask {
  public:
@@ -57,7 +57,7 @@ class GradientReducer final : public BackwardTask {
     int number = 0;
     for (detail::ParameterState* cell : cells) {
       cell->number = number++;
-      if (last_ && cell->layouts.waits && buckets_.goes_alone(cell->stored, travels(*cell)))
+      if (last_ && cell->layouts.accumulates_pending && buckets_.goes_alone(cell->stored, travels(*cell)))
         watched_.emplace_back(*this, *cell);
     }
   }
@@ -74,12 +74,12 @@ class GradientReducer final : public BackwardTask {
 
  private:
   constexpr void reduce_here(detail::ParameterState& cell) {
-    if (cell.layouts.waits) {
+    if (cell.layouts.accumulates_pending) {
       if (last_ && cell.pending->filled()) carry_pending({&cell, true, Phase::optimizer});
     } else if (cell.pending->filled()) {
       carry_pending({&cell, false, Phase::backward});
     } else if (last_) {
-      finish_rested(cell);
+      finish_accumulated(cell);
     }
   }
   void reduce_once(detail::ParameterState& cell);
@@ -91,7 +91,7 @@ class GradientReducer final : public BackwardTask {
 
   struct Goal {
     detail::ParameterState* cell;
-    bool finishes;  ///< else it goes to the resting slot
+    bool finishes;  ///< else it is accumulated
     Phase phase;
   };
   class Watched final : public GradientListener {
@@ -111,7 +111,7 @@ class GradientReducer final : public BackwardTask {
   };
 
   static constexpr const Layout& layout_of(const Goal& goal) {
-    return goal.finishes ? goal.cell->layouts.finished : goal.cell->layouts.resting;
+    return goal.finishes ? goal.cell->layouts.finished : goal.cell->layouts.accumulated;
   }
   /// Moves a pending gradient to its destination: as rows of tokens, if it consists of those.
   constexpr void carry_pending(const Goal& goal) {
@@ -134,9 +134,9 @@ class GradientReducer final : public BackwardTask {
     detail::ParameterState& cell = *goal.cell;
     const Layout& to = layout_of(goal);
     if (gradient.layout == to) {
-      (goal.finishes ? cell.finished : *cell.resting)
+      (goal.finishes ? cell.finished : *cell.accumulated)
           .add(std::move(gradient.buffer), *cell.functions.sum, gradient.mesh.recorder());
-      if (!goal.finishes && last_) finish_rested(cell);
+      if (!goal.finishes && last_) finish_accumulated(cell);
       return;
     }
     const Layout cut = cut_like(gradient.layout, to);
@@ -152,9 +152,9 @@ class GradientReducer final : public BackwardTask {
   static constexpr DataType travels(const detail::ParameterState& cell) {
     return cell.communication.backward_of(cell.stored.type);
   }
-  constexpr void finish_rested(detail::ParameterState& cell) {
-    if (!cell.resting->filled()) return;
-    carry(cell.take_resting(), {&cell, true, Phase::optimizer});
+  constexpr void finish_accumulated(detail::ParameterState& cell) {
+    if (!cell.accumulated->filled()) return;
+    carry(cell.take_accumulated(), {&cell, true, Phase::optimizer});
   }
 
   detail::Buckets buckets_;
@@ -258,7 +258,7 @@ template <class Module>
 constexpr void clear_gradients(Module& module) {
   for (detail::ParameterState* cell : detail::parameters_of(module)) {
     cell->pending->clear();
-    cell->resting->clear();
+    cell->accumulated->clear();
     cell->finished.clear();
   }
 }
