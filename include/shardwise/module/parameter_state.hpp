@@ -109,7 +109,7 @@ class ParameterState : public Pooled<ParameterState>, public Counted {
   }
 
   /// A trained parameter of this thread that has a gradient but was never visited in a model; or null.
-  static const ParameterState* trained_by_nobody() {
+  static const ParameterState* unvisited_with_gradient() {
     const ParameterState* cell = newest;
     while (cell && (cell->named || cell->layouts.frozen || !cell->has_gradient())) cell = cell->older_;
     return cell;

@@ -80,11 +80,11 @@ class Optimizer {
   template <class Module, class Problem = detail::visit_problem<Module>>
   constexpr void step(Module& module) {
     const detail::ParameterList cells = detail::parameters_of(module);
-    know(module, cells);
+    set_up(module, cells);
     check_gradients(module, cells);
     detail::reduce_gradients_of(cells, reduction_);
     detail::count_step(steps_);
-    step_all();
+    update_all();
   }
 
   /// The settings, of parameters outside all groups or of group `i`, in the order in which groups were added. They
@@ -121,24 +121,24 @@ class Optimizer {
   /// `Update::state` cannot be loaded.
   template <class Module, class Tensors, class Numbers>
   void for_each_state(Module& module, Tensors tensors, Numbers numbers) {
-    know(module, detail::parameters_of(module));
+    set_up(module, detail::parameters_of(module));
     numbers(std::string("steps"), steps_);
-    for_each_once(detail::named_parameters_of(module), [&](const detail::NamedParameter& parameter,
-                                                           detail::OwnedState& owned) {
+    for_each_trained(detail::named_parameters_of(module), [&](const detail::NamedParameter& parameter,
+                                                              detail::OwnedState& owned) {
       const detail::ParameterState& cell = *parameter.cell;
       const Update& update = update_of(owned);
       OptimizerState& state = owned.state;
-      auto give = [&](const char* name, Buffer& block, StateType type) {
+      auto pass_on = [&](const char* name, Buffer& block, StateType type) {
         detail::AnyTensor tensor = cell.stored.with_layout(cell.layouts.finished);
         tensor.type = detail::stored_type(type, cell.stored.type);
         detail::make_zeros(block, tensor.type, tensor.mesh, tensor.local_elements());
         tensor.buffer = block;
         tensors(parameter.name + name, tensor);
       };
-      if (update.state_blocks() > 0) give(".first", state.first, update.state);
-      if (update.state_blocks() > 1) give(".second", state.second, update.state);
+      if (update.state_blocks() > 0) pass_on(".first", state.first, update.state);
+      if (update.state_blocks() > 1) pass_on(".second", state.second, update.state);
       if (detail::wide(cell.stored.type) != cell.stored.type && (update.master_weights || state.master))
-        give(".master", state.master, StateType::compute);
+        pass_on(".master", state.master, StateType::compute);
       numbers(parameter.name + ".steps", state.steps);
     });
   }
@@ -175,9 +175,9 @@ class Optimizer {
 
   /// Stores the list of parameters and chooses their groups; on later calls checks that the list is the same.
   template <class Module>
-  constexpr void know(Module& module, const detail::ParameterList& cells) {
+  constexpr void set_up(Module& module, const detail::ParameterList& cells) {
     const bool first = states_.empty();
-    if (learn(cells, DividedModule<Module>)) {
+    if (make_states(cells, DividedModule<Module>)) {
       try {
         choose_groups(detail::named_parameters_of(module), DividedModule<Module>);
       } catch (...) {
@@ -195,7 +195,7 @@ class Optimizer {
       owned.type = type;
     }
   }
-  [[gnu::noinline]] constexpr bool learn(const detail::ParameterList& cells, bool divided) {
+  [[gnu::noinline]] constexpr bool make_states(const detail::ParameterList& cells, bool divided) {
     update_.checked();
     for (const Group& group : groups_) group.settings.checked();
     if (!states_.empty()) {
@@ -225,7 +225,7 @@ class Optimizer {
   /// With a divided model, a group may be empty here, because its parameters may be on other ranks.
   [[gnu::noinline]] void choose_groups(const std::vector<detail::NamedParameter>& parameters, bool divided) {
     std::vector<std::size_t> members(groups_.size());
-    for_each_once(parameters, [&](const detail::NamedParameter& parameter, detail::OwnedState& owned) {
+    for_each_trained(parameters, [&](const detail::NamedParameter& parameter, detail::OwnedState& owned) {
       const auto& stored = parameter.cell->stored;
       const ParameterInfo info{parameter.name, stored.rank, elements(stored.shape)};
       owned.number = derived_seed(0, parameter.name);
@@ -246,7 +246,7 @@ class Optimizer {
   /// Throws unless the step is valid: see `step`.
   template <class Module>
   constexpr void check_gradients(Module& module, const detail::ParameterList& cells) {
-    const detail::ParameterList missing = unreached(cells);
+    const detail::ParameterList missing = missing_gradients(cells);
     if constexpr (requires { update_.accepts(cells.front()->stored); }) {
       for (std::size_t i = 0; i < cells.size(); ++i) {
         const Update& update = update_of(states_[i]);
@@ -254,23 +254,23 @@ class Optimizer {
           update.refuse(detail::named_parameters_of(module)[i]);
       }
     }
-    if (!missing.empty()) detail::fail_unreached(missing, detail::named_parameters_of(module));
+    if (!missing.empty()) detail::fail_without_gradient(missing, detail::named_parameters_of(module));
   }
-  [[gnu::noinline]] constexpr detail::ParameterList unreached(const detail::ParameterList& cells) {
+  [[gnu::noinline]] constexpr detail::ParameterList missing_gradients(const detail::ParameterList& cells) {
     return checks_.before_step(cells, update_, bias_rate_, groups_, states_,
                                [&](std::size_t i) { return update_of(states_[i]); });
   }
 
-  [[gnu::noinline]] constexpr void step_all() {
+  [[gnu::noinline]] constexpr void update_all() {
     if (!gathers_)
       gathers_ = Shared<detail::SharedBuckets>::make(reduction_.bucket_bytes, reduction_.in_background);
-    if constexpr (requires { &Update::change_all; }) change_gradients();
+    if constexpr (requires { &Update::change_all; }) change_gradients_together();
     for (detail::OwnedState& owned : states_)
       detail::update_parameter(update_of(owned), owned, bias_rate_, *gathers_);
     gathers_->start();
   }
   /// The finished gradients that the update changes together, with their state, before any parameter is updated.
-  constexpr void change_gradients() {
+  constexpr void change_gradients_together() {
     PhaseScope phase(states_.empty() ? nullptr : states_.front().cell->stored.mesh.recorder(),
                      Phase::optimizer);
     std::vector<detail::ParameterState*> changed;
@@ -308,7 +308,7 @@ class Optimizer {
 
   /// Calls f(parameter, state) for each trained parameter, under its first name.
   template <class F>
-  void for_each_once(const std::vector<detail::NamedParameter>& parameters, F f) {
+  void for_each_trained(const std::vector<detail::NamedParameter>& parameters, F f) {
     for (std::size_t i = 0; i < parameters.size(); ++i) {
       if (parameters[i].cell->layouts.trained() && !states_[i].again) f(parameters[i], states_[i]);
     }
@@ -328,11 +328,12 @@ class Optimizer {
 };
 
 /// The members of `Optimizer<Update>` that do not depend on a module, compiled once: see base/bodies.hpp.
-#define SHARDWISE_COMPILE_OPTIMIZER(Update)                                                                  \
-  SHARDWISE_COMPILE_MEMBER(bool Optimizer<Update>::learn(const detail::ParameterList&, bool))                \
-  SHARDWISE_COMPILE_MEMBER(                                                                                  \
-      void Optimizer<Update>::choose_groups(const std::vector<detail::NamedParameter>&, bool))               \
-  SHARDWISE_COMPILE_MEMBER(detail::ParameterList Optimizer<Update>::unreached(const detail::ParameterList&)) \
-  SHARDWISE_COMPILE_MEMBER(void Optimizer<Update>::step_all())
+#define SHARDWISE_COMPILE_OPTIMIZER(Update)                                                         \
+  SHARDWISE_COMPILE_MEMBER(bool Optimizer<Update>::make_states(const detail::ParameterList&, bool)) \
+  SHARDWISE_COMPILE_MEMBER(                                                                         \
+      void Optimizer<Update>::choose_groups(const std::vector<detail::NamedParameter>&, bool))      \
+  SHARDWISE_COMPILE_MEMBER(                                                                         \
+      detail::ParameterList Optimizer<Update>::missing_gradients(const detail::ParameterList&))     \
+  SHARDWISE_COMPILE_MEMBER(void Optimizer<Update>::update_all())
 
 }  // namespace shardwise

@@ -57,8 +57,8 @@ constexpr void check_same_step(const ParameterList& cells, const Update& update,
 }
 
 /// Throws `std::logic_error` because the first step does not reach the parameters `missing`, a subset of `all`.
-[[noreturn, gnu::cold]] void fail_unreached(const ParameterList& missing,
-                                            const std::vector<NamedParameter>& all);
+[[noreturn, gnu::cold]] void fail_without_gradient(const ParameterList& missing,
+                                                   const std::vector<NamedParameter>& all);
 
 /// The checks before each step of an optimizer.
 class StepChecks {
@@ -74,7 +74,7 @@ class StepChecks {
     ParameterList missing;
     if (seen_ == 2) return missing;
     for (ParameterState* cell : cells) cell->named = true;
-    if (seen_ == 1 && !__builtin_is_constant_evaluated()) check_named();
+    if (seen_ == 1 && !__builtin_is_constant_evaluated()) check_unvisited();
     for (std::size_t i = 0; seen_ == 0 && i < cells.size(); ++i) {
       if (cells[i]->layouts.frozen || cells[i]->has_gradient()) continue;
       if constexpr (requires { settings(i).may_be_unused; }) {
@@ -87,7 +87,7 @@ class StepChecks {
   }
 
  private:
-  static void check_named();
+  static void check_unvisited();
 
   int seen_ = 0;  ///< steps, up to 2
 };
@@ -97,7 +97,8 @@ class StepChecks {
 #ifdef SHARDWISE_BODIES
 namespace shardwise::detail {
 
-SHARDWISE_INLINE void fail_unreached(const ParameterList& missing, const std::vector<NamedParameter>& all) {
+SHARDWISE_INLINE void fail_without_gradient(const ParameterList& missing,
+                                            const std::vector<NamedParameter>& all) {
   std::string names;
   std::size_t named = 0;
   for (const NamedParameter& one : distinct(all)) {
@@ -111,8 +112,8 @@ SHARDWISE_INLINE void fail_unreached(const ParameterList& missing, const std::ve
        "may_be_unused, in the optimizer's settings or in those of a group, if that is meant"});
 }
 
-SHARDWISE_INLINE void StepChecks::check_named() {
-  const ParameterState* cell = ParameterState::trained_by_nobody();
+SHARDWISE_INLINE void StepChecks::check_unvisited() {
+  const ParameterState* cell = ParameterState::unvisited_with_gradient();
   if (!cell) return;
   fail<std::logic_error>({"the second step: a parameter ", cell->stored.extents(),
                           " has gradients of two steps, which no optimizer has taken, and no module's visit "
