@@ -58,9 +58,9 @@ struct GiveBack {
   Index bytes = 0;
   void operator()(char* data) const noexcept { memory_pool().deallocate(data, bytes); }
 };
-using Landing = std::unique_ptr<char[], GiveBack>;
+using ReceiveBuffer = std::unique_ptr<char[], GiveBack>;
 /// A buffer from the pool; null if `bytes` is 0.
-inline Landing landing_of(Index bytes) {
+inline ReceiveBuffer receive_buffer(Index bytes) {
   return {bytes > 0 ? static_cast<char*>(memory_pool().allocate(bytes)) : nullptr, GiveBack{bytes}};
 }
 
@@ -79,7 +79,7 @@ class BlockPiece {
   }
   /// Memory is left only after a failure: messages in flight may still use it, so it is leaked.
   ~BlockPiece() {
-    static_cast<void>(landing_.release());
+    static_cast<void>(received_.release());
     static_cast<void>(sums_.release());
   }
   BlockPiece(const BlockPiece&) = delete;
@@ -139,8 +139,8 @@ class BlockPiece {
     if (round_ == 3) gather_within();
   }
   void exchange_within() {
-    landing_ = landing_of(kept_bytes() * others_here());
-    char* term = landing_.get();
+    received_ = receive_buffer(kept_bytes() * others_here());
+    char* term = received_.get();
     for_others_here([&](int peer) {
       hosts_.for_kept(peer,
                       [&](int block) { messages_.send(work_.source() + place(block), count(block), peer); });
@@ -154,9 +154,9 @@ class BlockPiece {
   void sum_kept() {
     if (others_here() == 0) return;
     const Index stride = kept_bytes();
-    sums_ = landing_of(stride);
+    sums_ = receive_buffer(stride);
     char* sum = sums_.get();
-    const char* terms = landing_.get();
+    const char* terms = received_.get();
     for_kept([&](int block) {
       reduce(work_.source() + place(block), terms, stride, others_here(), sum, count(block));
       sum += bytes(block);
@@ -174,9 +174,9 @@ class BlockPiece {
       }
       if (sum) sum += bytes(block);
     });
-    landing_.reset();
-    landing_ = landing_of(bytes(group_.rank) * (hosts_.count() - 1));
-    char* term = landing_.get();
+    received_.reset();
+    received_ = receive_buffer(bytes(group_.rank) * (hosts_.count() - 1));
+    char* term = received_.get();
     hosts_.for_keepers(group_.rank, [&](int peer) {
       messages_.receive(term, count(group_.rank), peer);
       term += bytes(group_.rank);
@@ -184,8 +184,8 @@ class BlockPiece {
   }
   void sum_block() {
     char* sum = work_.target() + (work_.gathers ? place(group_.rank) : first(group_.rank) * work_.element);
-    reduce(own_, landing_.get(), bytes(group_.rank), hosts_.count() - 1, sum, count(group_.rank));
-    landing_.reset();
+    reduce(own_, received_.get(), bytes(group_.rank), hosts_.count() - 1, sum, count(group_.rank));
+    received_.reset();
     sums_.reset();
   }
   void gather_across() {
@@ -220,7 +220,7 @@ class BlockPiece {
   int number_, pieces_;
   Messages messages_;
   int round_;
-  Landing landing_, sums_;
+  ReceiveBuffer received_, sums_;
   const char* own_ = nullptr;  ///< this rank's block summed over its own host
 };
 

@@ -71,17 +71,17 @@ inline void sum_wide(Transport& ranks, const Call& call) {
   const auto own = static_cast<std::size_t>(ranks.rank());
   const Index count = work.counts[own];
   const std::vector<Index> arriving(work.counts.size(), count), places = offsets_of(arriving);
-  const Landing landing = landing_of(count * ranks.size() * work.element);
+  const ReceiveBuffer received = receive_buffer(count * ranks.size() * work.element);
   ranks.run({.kind = Collective::all_to_all,
              .in = work.in,
-             .out = landing.get(),
+             .out = received.get(),
              .elements = call.elements,
              .counts = work.counts,
              .offsets = work.offsets,
              .arriving = arriving,
              .places = places});
   char* sum = work.target() + (work.gathers ? work.offsets[own] * work.element : 0);
-  const char* terms = landing.get();
+  const char* terms = received.get();
   if (count > 0) add_bf16(count, terms, terms + count * work.element, count, ranks.size() - 1, sum);
   if (!work.gathers) return;
   ranks.run({.kind = Collective::all_gather,

@@ -12,8 +12,8 @@
 
 namespace shardwise::detail {
 
-/// Positions of a sequence. A block holds the first stretch [batch, positions, …], followed by the second.
-using Stretches = Array<Range, 2>;
+/// Positions of a sequence. A block holds the first range [batch, positions, …], followed by the second.
+using Ranges = Array<Range, 2>;
 
 /// Which rank computes which positions, and needs which blocks. At step t a rank has the block of the rank t places
 /// before it, if that block travels so far.
@@ -40,14 +40,14 @@ class RingSteps {
       const Range part = balanced_block(block.size, 2, which);
       return Range{block.begin + part.begin, part.size};
     };
-    const auto stretches = [&](Index extent, const Layout& lie, int rank) {
+    const auto ranges = [&](Index extent, const Layout& lie, int rank) {
       const Range own = block_of(extent, lie, rank);
-      if (!swaps(rank)) return Stretches{own, {}};
-      return Stretches{half(own, 0), half(block_of(extent, lie, mirror(rank)), 1)};
+      if (!swaps(rank)) return Ranges{own, {}};
+      return Ranges{half(own, 0), half(block_of(extent, lie, mirror(rank)), 1)};
     };
     for (int rank = 0; rank < ranks_; ++rank) {
-      queries_.push_back(stretches(queries, queries_lie, rank));
-      keys_.push_back(stretches(keys, keys_lie, rank));
+      queries_.push_back(ranges(queries, queries_lie, rank));
+      keys_.push_back(ranges(keys, keys_lie, rank));
     }
   }
 
@@ -69,8 +69,8 @@ class RingSteps {
   constexpr int mirror(int rank) const { return ranks_ - 1 - rank; }
   /// Whether a rank computes other positions than those of its block.
   constexpr bool swaps(int rank) const { return balances_ && mirror(rank) != rank; }
-  constexpr const Stretches& queries_of(int rank) const { return queries_[static_cast<std::size_t>(rank)]; }
-  constexpr const Stretches& keys_of(int rank) const { return keys_[static_cast<std::size_t>(rank)]; }
+  constexpr const Ranges& queries_of(int rank) const { return queries_[static_cast<std::size_t>(rank)]; }
+  constexpr const Ranges& keys_of(int rank) const { return keys_[static_cast<std::size_t>(rank)]; }
 
   /// The number of pairs of a query and a key that it sees.
   constexpr Index pairs(const Range& queries, const Range& keys) const {
@@ -92,7 +92,7 @@ class RingSteps {
   Index first_position_;  // of the first query, among the keys
   AttentionOptions options_;
   bool balances_;
-  std::vector<Stretches, PoolAllocator<Stretches>> queries_, keys_;  // of each rank
+  std::vector<Ranges, PoolAllocator<Ranges>> queries_, keys_;  // of each rank
 };
 
 /// Two blocks of one size: keys and values, or their gradients.
@@ -174,15 +174,15 @@ class RingMessages {
 };
 
 /// Rearranges a block of queries or keys from the order of positions, `in_order` [batch, positions, …], to the
-/// stretches that this rank computes; with `home`, the other way. For each sequence the rank and its mirror exchange
+/// ranges that this rank computes; with `home`, the other way. For each sequence the rank and its mirror exchange
 /// messages; `from` must stay untouched while these are in flight. Returns null if `from` is null.
 template <class T>
 constexpr Buffer swap_halves(RingMessages& messages, int mirror, const Buffer& from,
-                             const View<const T, 4>& in_order, const Stretches& stretches, bool home) {
+                             const View<const T, 4>& in_order, const Ranges& ranges, bool home) {
   if (!from) return {};
   const Index batch = in_order.size[0], row = in_order.extent(2, 4) * Index{sizeof(T)},
-              kept = stretches[0].size * row, given = in_order.size[1] * row - kept,
-              taken = stretches[1].size * row;
+              kept = ranges[0].size * row, given = in_order.size[1] * row - kept,
+              taken = ranges[1].size * row;
   Buffer to = allocate_buffer(messages.mesh(), batch * (kept + (home ? given : taken)));
   for (Index b = 0; b < batch; ++b) {
     struct Halves {

@@ -34,10 +34,10 @@ struct RingPart {
   /// Rearranges blocks from the order of positions to this rank's computed positions; with `home`, the other way.
   constexpr RingBlocks swapped(const MeshView& mesh, int axis, const RingBlocks& from, bool home) const {
     RingMessages messages(mesh, axis, data_type_of<T>());
-    const auto one = [&](const Buffer& block, const View<const T, 4>& in_order, const Stretches& stretches) {
-      return swap_halves(messages, steps.mirror(steps.self()), block, in_order, stretches, home);
+    const auto one = [&](const Buffer& block, const View<const T, 4>& in_order, const Ranges& ranges) {
+      return swap_halves(messages, steps.mirror(steps.self()), block, in_order, ranges, home);
     };
-    const auto pair = [&](const BlockPair& blocks, const View<const T, 4>& in_order, const Stretches& own) {
+    const auto pair = [&](const BlockPair& blocks, const View<const T, 4>& in_order, const Ranges& own) {
       Buffer first = one(blocks.first, in_order, own);
       return BlockPair{std::move(first), one(blocks.second, in_order, own)};
     };
@@ -52,9 +52,9 @@ struct RingPart {
   struct Begin {
     Index q, lse, k;
   };
-  /// Calls f(shape, begin) for each stretch of queries and each stretch of a step's keys that these queries see.
+  /// Calls f(shape, begin) for each range of queries and each range of a step's keys that these queries see.
   template <class F>
-  void for_stretches(int step, F f) const {
+  void for_ranges(int step, F f) const {
     View<const T, 4> queries = q, keys = k;
     keys.size[1] = keys.shape[1];
     Begin at{};
@@ -82,7 +82,7 @@ struct RingPart {
   }
 
  private:
-  static constexpr Index positions(const Stretches& all) { return all[0].size + all[1].size; }
+  static constexpr Index positions(const Ranges& all) { return all[0].size + all[1].size; }
   constexpr Index lse_rows() const {
     return q.size[0] * positions(steps.queries_of(steps.self())) * q.size[2];
   }
@@ -140,7 +140,7 @@ class RingForward {
     if (flops == 0) return;
     count_work(mesh_, flops, 2 * (o->bytes + keys.first->bytes), AttentionOp::name);
     if (mesh_.dry()) return;
-    part_.for_stretches(step, [&](const kernel::AttentionShape& shape, const auto& at) {
+    part_.for_ranges(step, [&](const kernel::AttentionShape& shape, const auto& at) {
       kernel::attention(shape, data_of<const T>(q_) + at.q, data_of<const T>(keys.first) + at.k,
                         data_of<const T>(keys.second) + at.k, data_of<T>(o) + at.q, data_of<C>(lse) + at.lse);
     });
@@ -242,7 +242,7 @@ class RingBackward {
     if (mesh_.dry()) return own;
     fill_zero(own.first);
     fill_zero(own.second);
-    given_.part.for_stretches(step, [&](const kernel::AttentionShape& shape, const auto& at) {
+    given_.part.for_ranges(step, [&](const kernel::AttentionShape& shape, const auto& at) {
       kernel::attention_backward(shape, data_of<const T>(q_) + at.q, data_of<const T>(keys.first) + at.k,
                                  data_of<const T>(keys.second) + at.k, data_of<const T>(result_.first) + at.q,
                                  data_of<const C>(given_.lse) + at.lse,

@@ -40,12 +40,12 @@ class Exchange {
   constexpr void add(AnyTensor&& from, const AnyTensor& to) {
     if (from.parameter >= 0)
       label_ = (label_ ^ static_cast<std::uint64_t>(from.parameter + 1)) * 1099511628211u;
-    count(moved_.emplace_back(from.shape, from.layout, to.layout, from.type, std::move(from.buffer),
-                              to.buffer));
+    count(entries_.emplace_back(from.shape, from.layout, to.layout, from.type, std::move(from.buffer),
+                                to.buffer));
   }
   /// The same if the ranks have divided its rows, and this rank's part is in `block`.
   constexpr void add(const Buffer& block, const DividedRows& rows, const AnyTensor& to) {
-    count(moved_.emplace_back(to.shape, to.layout, to.layout, to.type, block, to.buffer, rows));
+    count(entries_.emplace_back(to.shape, to.layout, to.layout, to.type, block, to.buffer, rows));
   }
   /// The number of elements of this rank's call: in the larger of its two buffers; for an all-to-all, those sent.
   constexpr Index elements() const { return elements_; }
@@ -70,14 +70,14 @@ class Exchange {
     end_request();
     if (recorder) recorder->arrived(event_);
     if (!mesh_.dry()) unpack();
-    packed_ = landed_ = Buffer();
-    moved_.clear();
+    packed_ = received_ = Buffer();
+    entries_.clear();
     elements_ = 0;
     label_ = 0;
   }
 
  private:
-  struct Moved {
+  struct Entry {
     AnyShape shape;
     Layout from, to;
     DataType type;
@@ -85,7 +85,7 @@ class Exchange {
     DividedRows rows{};  // instead of `from`
   };
 
-  constexpr void count(const Moved& tensor) {
+  constexpr void count(const Entry& tensor) {
     if (way_.kind != Collective::all_to_all) {
       elements_ += count_of(tensor, way_.kind == Collective::all_gather ? target(tensor) : source(tensor));
       return;
@@ -96,35 +96,35 @@ class Exchange {
   constexpr int self() const {
     return group_rank(mesh_.sizes(), mesh_.coordinates(), mesh_.axes(), way_.axes);
   }
-  constexpr DataType travels(const Moved& tensor) const {
+  constexpr DataType travels(const Entry& tensor) const {
     return type_ == DataType::u8 ? tensor.type : type_;
   }
   /// In elements of `type_`.
-  constexpr Index count_of(const Moved& tensor, const AnyBox& box) const {
+  constexpr Index count_of(const Entry& tensor, const AnyBox& box) const {
     return box.elements() * (size_of(travels(tensor)) / size_of(type_));
   }
-  constexpr AnyBox box_of(const Moved& tensor, const Layout& layout, int member) const {
+  constexpr AnyBox box_of(const Entry& tensor, const Layout& layout, int member) const {
     return local_box(tensor.shape, layout, mesh_.sizes(),
                      group_member(mesh_.sizes(), mesh_.coordinates(), mesh_.axes(), way_.axes, member));
   }
-  constexpr AnyBox own_box(const Moved& tensor, const Layout& layout) const {
+  constexpr AnyBox own_box(const Entry& tensor, const Layout& layout) const {
     return local_box(tensor.shape, layout, mesh_.sizes(), mesh_.coordinates());
   }
-  [[gnu::noinline]] constexpr AnyBox source_of(const Moved& tensor, int member) const {
+  [[gnu::noinline]] constexpr AnyBox source_of(const Entry& tensor, int member) const {
     if (tensor.rows.group > 0) return tensor.rows.box(tensor.shape, members(), member);
     return box_of(tensor, tensor.from, member);
   }
   /// The box that this rank has, and the one that it needs.
-  constexpr AnyBox source(const Moved& tensor) const {
+  constexpr AnyBox source(const Entry& tensor) const {
     if (tensor.rows.group > 0) return tensor.rows.box(tensor.shape, members(), self());
     return own_box(tensor, tensor.from);
   }
-  constexpr AnyBox target(const Moved& tensor) const { return own_box(tensor, tensor.to); }
+  constexpr AnyBox target(const Entry& tensor) const { return own_box(tensor, tensor.to); }
   /// The part of this rank's box that a member of the group needs, and the reverse.
-  [[gnu::noinline]] constexpr AnyBox sent(const Moved& tensor, int member) const {
+  [[gnu::noinline]] constexpr AnyBox sent(const Entry& tensor, int member) const {
     return intersection(source(tensor), box_of(tensor, tensor.to, member));
   }
-  [[gnu::noinline]] constexpr AnyBox received(const Moved& tensor, int member) const {
+  [[gnu::noinline]] constexpr AnyBox received(const Entry& tensor, int member) const {
     return intersection(source_of(tensor, member), target(tensor));
   }
 
@@ -143,16 +143,16 @@ class Exchange {
   }
   /// Whether blocks must be packed rather than sent or received in place.
   constexpr bool copies() const {
-    return moved_.size() > 1 || moved_.front().type != travels(moved_.front());
+    return entries_.size() > 1 || entries_.front().type != travels(entries_.front());
   }
   constexpr bool packs() const {
     if (copies()) return true;
-    const Moved& tensor = moved_.front();
+    const Entry& tensor = entries_.front();
     return !in_order(source(tensor), [&](int member) { return sent(tensor, member); });
   }
   constexpr bool unpacks() const {
     if (copies()) return true;
-    const Moved& tensor = moved_.front();
+    const Entry& tensor = entries_.front();
     return !in_order(target(tensor), [&](int member) { return received(tensor, member); });
   }
   constexpr Buffer allocate(Index count) const {
@@ -160,7 +160,7 @@ class Exchange {
   }
   constexpr Index own_elements() const {
     Index count = 0;
-    for (const Moved& tensor : moved_) count += count_of(tensor, target(tensor));
+    for (const Entry& tensor : entries_) count += count_of(tensor, target(tensor));
     return count;
   }
 
@@ -170,10 +170,11 @@ class Exchange {
       if (copies()) packed_ = allocate(elements_);
       if (copies() && !mesh_.dry()) pack_for(self(), data(packed_));
     } else if (way_.kind == Collective::all_gather) {
-      if (unpacks()) landed_ = allocate(elements_);
+      if (unpacks()) received_ = allocate(elements_);
     } else {
       pack();
-      if (way_.kind == Collective::reduce_scatter ? copies() : unpacks()) landed_ = allocate(own_elements());
+      if (way_.kind == Collective::reduce_scatter ? copies() : unpacks())
+        received_ = allocate(own_elements());
     }
   }
   constexpr void pack() {
@@ -183,12 +184,12 @@ class Exchange {
       char* place = data(packed_);
       for (int member = 0; member < members(); ++member) place = pack_for(member, place);
     }
-    for (Moved& tensor : moved_) tensor.in = Buffer();  // what was packed is no longer needed
+    for (Entry& tensor : entries_) tensor.in = Buffer();  // what was packed is no longer needed
   }
 
   static char* data(const Buffer& buffer) { return static_cast<char*>(buffer->data); }
   char* pack_for(int member, char* place) const {
-    for (const Moved& tensor : moved_) {
+    for (const Entry& tensor : entries_) {
       const AnyBox piece = sent(tensor, member);
       convert_part(piece, tensor.type, data(tensor.in), source(tensor), travels(tensor), place, piece);
       place += piece.elements() * size_of(travels(tensor));
@@ -196,7 +197,7 @@ class Exchange {
     return place;
   }
   const char* unpack_from(int member, const char* place) const {
-    for (const Moved& tensor : moved_) {
+    for (const Entry& tensor : entries_) {
       const AnyBox piece = received(tensor, member);
       convert_part(piece, travels(tensor), place, piece, tensor.type, data(tensor.out), target(tensor));
       place += piece.elements() * size_of(travels(tensor));
@@ -205,7 +206,7 @@ class Exchange {
   }
   void unpack() const {
     const bool reduced = way_.kind == Collective::all_reduce || way_.kind == Collective::reduce_scatter;
-    const Buffer& from = way_.kind == Collective::all_reduce ? packed_ : landed_;
+    const Buffer& from = way_.kind == Collective::all_reduce ? packed_ : received_;
     if (!from) return;
     const char* place = data(from);
     for (int member = 0; member < members(); ++member) {
@@ -223,11 +224,11 @@ class Exchange {
   MeshView mesh_;
   DataType type_;
   ExchangeWay way_;
-  PooledList<Moved> moved_;
+  PooledList<Entry> entries_;
   Index elements_ = 0;
   std::uint64_t label_ = 0;  // of the parameters whose gradients these are
   Buffer packed_;            // pieces by receiver, each with all tensors; or everything, for a reduction
-  Buffer landed_;            // pieces in the order of their senders; or this rank's reduced part
+  Buffer received_;          // pieces in the order of their senders; or this rank's reduced part
   Request* request_ = nullptr;
   bool background_ = false;
   std::int64_t event_ = 0;  // number in the recorder's log
@@ -239,7 +240,7 @@ SHARDWISE_INLINE std::vector<Index> Exchange::counts(bool outgoing) const {
   std::vector<Index> all;
   for (int member = 0; member < members(); ++member) {
     Index& count = all.emplace_back(0);
-    for (const Moved& tensor : moved_) {
+    for (const Entry& tensor : entries_) {
       count += count_of(tensor, outgoing ? sent(tensor, member) : received(tensor, member));
     }
   }
@@ -248,9 +249,11 @@ SHARDWISE_INLINE std::vector<Index> Exchange::counts(bool outgoing) const {
 
 SHARDWISE_INLINE void Exchange::communicate(bool background) {
   const Communicator group = mesh_.communicator(way_.axes).labelled(label_);
-  const Moved& first = moved_.front();
+  const Entry& first = entries_.front();
   const char* in = data(packed_ ? packed_ : first.in);
-  char* out = data(landed_ ? landed_ : packed_ && way_.kind == Collective::all_reduce ? packed_ : first.out);
+  char* out = data(received_                                        ? received_
+                   : packed_ && way_.kind == Collective::all_reduce ? packed_
+                                                                    : first.out);
   if (way_.kind == Collective::all_reduce) {
     if (background) return keep(group.all_reduce_async(in, out, elements_, type_, way_.op));
     return group.all_reduce(in, out, elements_, type_, way_.op);

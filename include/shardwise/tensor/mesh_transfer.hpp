@@ -57,7 +57,7 @@ class MeshTransfer final : public AnyInFlight {
     const AnyTensor& known = sent ? sent : received;
     const bool alone = tensors_.empty() || type_ == known.type;  // pieces of several are aligned to 8 bytes
     type_ = alone && numbers_in(known.type) == 1 ? known.type : DataType::u8;
-    Moved& tensor =
+    Entry& tensor =
         tensors_.emplace_back(known.shape, known.rank, known.type, from, to, sent.buffer, received.buffer);
     if (source_ >= 0) tensor.own[false] = source_box(tensor, from_.member(source_));
     if (target_ >= 0) tensor.own[true] = target_box(tensor, to_.member(target_));
@@ -75,7 +75,7 @@ class MeshTransfer final : public AnyInFlight {
   }
   /// Returns the tensor that was added last. Throws `std::runtime_error` if a rank has sent something else.
   constexpr AnyTensor finish() override {
-    Recorder* recorder = parcels_.empty() ? nullptr : mesh_.job_recorder();
+    Recorder* recorder = planned_.empty() ? nullptr : mesh_.job_recorder();
     if (recorder) recorder->wait(Collective::send, axes_, event_ + sent_ - 1);
     if (in_flight_) {
       in_flight_->request.wait();
@@ -85,12 +85,12 @@ class MeshTransfer final : public AnyInFlight {
     end_flight();
     packed_[0] = packed_[1] = Buffer();
     tensors_.clear();
-    parcels_.clear();
+    planned_.clear();
     return std::exchange(last_, AnyTensor());
   }
 
  private:
-  struct Moved {
+  struct Entry {
     AnyShape shape;
     int rank;
     DataType type;
@@ -99,29 +99,29 @@ class MeshTransfer final : public AnyInFlight {
     Array<AnyBox, 2> own{};  ///< of this rank; second: incoming
   };
   /// The message to or from one rank. `place`: its first byte in the block of `whole`, or the place where it is packed.
-  struct Parcel {
+  struct PlannedMessage {
     int member;
     bool incoming;
     Index bytes;
     Index place;
-    const Moved* whole;
+    const Entry* whole;
   };
 
   /// The part of its block that member `source` of `from` sends to member `target` of `to`.
-  [[gnu::noinline]] constexpr AnyBox piece(const Moved& tensor, int source, int target) const {
+  [[gnu::noinline]] constexpr AnyBox piece(const Entry& tensor, int source, int target) const {
     const MeshSizes at = from_.member(source), wanted = to_.member(target);
     const AnyBox common = intersection(source == source_ ? tensor.own[false] : source_box(tensor, at),
                                        target == target_ ? tensor.own[true] : target_box(tensor, wanted));
     if (common.elements() == 0 || adds_zeros(tensor.to, wanted)) return {};
     return from_.rank(at) == sender(tensor, at, wanted) ? common : AnyBox{};
   }
-  constexpr AnyBox source_box(const Moved& tensor, const MeshSizes& at) const {
+  constexpr AnyBox source_box(const Entry& tensor, const MeshSizes& at) const {
     return local_box(tensor.shape, tensor.from, from_.sizes, at);
   }
-  constexpr AnyBox target_box(const Moved& tensor, const MeshSizes& at) const {
+  constexpr AnyBox target_box(const Entry& tensor, const MeshSizes& at) const {
     return local_box(tensor.shape, tensor.to, to_.sizes, at);
   }
-  constexpr int sender(const Moved& tensor, const MeshSizes& at, const MeshSizes& wanted) const {
+  constexpr int sender(const Entry& tensor, const MeshSizes& at, const MeshSizes& wanted) const {
     const AxisSet copied = tensor.from.axes_where([](Placement p) { return !p.is_shard(); });
     const int copies = group_size(from_.sizes, from_.axes, copied);
     if (copies == 1) return from_.rank(at);
@@ -138,12 +138,12 @@ class MeshTransfer final : public AnyInFlight {
                                [&](int rank) { return mesh_.share_host(rank, receiver); }));
   }
 
-  constexpr AnyBox piece_for(const Moved& tensor, const Parcel& parcel) const {
-    return parcel.incoming ? piece(tensor, parcel.member, target_) : piece(tensor, source_, parcel.member);
+  constexpr AnyBox piece_for(const Entry& tensor, const PlannedMessage& planned) const {
+    return planned.incoming ? piece(tensor, planned.member, target_) : piece(tensor, source_, planned.member);
   }
-  constexpr int rank_of(const Parcel& parcel) const {
-    const RankGrid& other = parcel.incoming ? from_ : to_;
-    return other.rank(other.member(parcel.member));
+  constexpr int rank_of(const PlannedMessage& planned) const {
+    const RankGrid& other = planned.incoming ? from_ : to_;
+    return other.rank(other.member(planned.member));
   }
   constexpr bool copies_here() const { return source_ >= 0 && target_ >= 0; }
   /// The bytes of a piece in a message of several, rounded up so that each piece is aligned.
@@ -151,35 +151,35 @@ class MeshTransfer final : public AnyInFlight {
 
   /// Plans the message to or from a member of the other mesh, if it is not empty.
   constexpr void plan(int member, bool incoming) {
-    Parcel parcel{member, incoming, 0, -1, nullptr};
-    const int rank = rank_of(parcel);
+    PlannedMessage planned{member, incoming, 0, -1, nullptr};
+    const int rank = rank_of(planned);
     if (rank == self_ && copies_here()) return;
     int pieces = 0;
     Index packed = 0;
-    for (const Moved& tensor : tensors_) {
-      const AnyBox part = piece_for(tensor, parcel);
+    for (const Entry& tensor : tensors_) {
+      const AnyBox part = piece_for(tensor, planned);
       if (part.elements() == 0) continue;
       const Index element = size_of(tensor.type);
-      parcel.bytes = part.elements() * element;
-      packed += room(parcel.bytes);
-      parcel.whole = &tensor;
-      parcel.place = place_of(part, tensor.own[incoming]) * element;
+      planned.bytes = part.elements() * element;
+      packed += room(planned.bytes);
+      planned.whole = &tensor;
+      planned.place = place_of(part, tensor.own[incoming]) * element;
       ++pieces;
     }
     if (pieces == 0) return;
-    if (pieces > 1) parcel.bytes = packed;
-    if (pieces > 1 || parcel.place < 0) {
-      parcel.whole = nullptr;
-      parcel.place = packed_bytes_[incoming];
-      packed_bytes_[incoming] += room(parcel.bytes);
+    if (pieces > 1) planned.bytes = packed;
+    if (pieces > 1 || planned.place < 0) {
+      planned.whole = nullptr;
+      planned.place = packed_bytes_[incoming];
+      packed_bytes_[incoming] += room(planned.bytes);
     }
-    parcels_.push_back(parcel);
+    planned_.push_back(planned);
     Recorder* recorder = mesh_.job_recorder();
     if (!recorder || rank == self_) return;
     const AxisSet axes = mesh_.place().axes_between(self_, rank);
     axes_ |= axes;
     if (incoming) return;
-    const std::int64_t event = recorder->send(axes, parcel.bytes, !mesh_.share_host(self_, rank));
+    const std::int64_t event = recorder->send(axes, planned.bytes, !mesh_.share_host(self_, rank));
     if (sent_++ == 0) event_ = event;
   }
 
@@ -193,7 +193,7 @@ class MeshTransfer final : public AnyInFlight {
         add(grid.sizes[axis]);
       }
     };
-    for (const Moved& tensor : tensors_) {
+    for (const Entry& tensor : tensors_) {
       add(tensor.rank);
       for (const Index extent : tensor.shape) add(extent);
       add_all(tensor.from, from_);
@@ -202,24 +202,24 @@ class MeshTransfer final : public AnyInFlight {
     label_ = static_cast<int>((hash.value >> 40 & 0xfff) << 3) + static_cast<int>(type_);
   }
 
-  char* data(const Parcel& parcel) const {
-    const Buffer& block = !parcel.whole     ? packed_[parcel.incoming]
-                          : parcel.incoming ? parcel.whole->out
-                                            : parcel.whole->in;
-    return static_cast<char*>(block->data) + parcel.place;
+  char* data(const PlannedMessage& planned) const {
+    const Buffer& block = !planned.whole     ? packed_[planned.incoming]
+                          : planned.incoming ? planned.whole->out
+                                             : planned.whole->in;
+    return static_cast<char*>(block->data) + planned.place;
   }
   void communicate() {
     in_flight_ = make_pooled<MessagesInFlight>();
-    for (const Parcel& parcel : parcels_) {
-      if (!parcel.incoming && !parcel.whole) copy_pieces(parcel);
-      in_flight_->messages->push_back({.rank = rank_of(parcel),
-                                       .data = data(parcel),
-                                       .count = parcel.bytes / size_of(type_),
+    for (const PlannedMessage& planned : planned_) {
+      if (!planned.incoming && !planned.whole) copy_pieces(planned);
+      in_flight_->messages->push_back({.rank = rank_of(planned),
+                                       .data = data(planned),
+                                       .count = planned.bytes / size_of(type_),
                                        .label = label_,
-                                       .incoming = parcel.incoming});
+                                       .incoming = planned.incoming});
     }
     in_flight_->request = mesh_.job().send_and_receive(in_flight_->messages, type_);
-    for (const Moved& tensor : tensors_) {
+    for (const Entry& tensor : tensors_) {
       if (target_ >= 0 && adds_zeros(tensor.to, to_.member(target_))) {
         std::memset(tensor.out->data, 0, static_cast<std::size_t>(tensor.out->bytes));
       } else if (copies_here() && !tensor.in.same_as(tensor.out)) {
@@ -230,17 +230,17 @@ class MeshTransfer final : public AnyInFlight {
   }
   void unpack() {
     for (const Message& message : *in_flight_->messages) check(message);
-    for (const Parcel& parcel : parcels_) {
-      if (parcel.incoming && !parcel.whole) copy_pieces(parcel);
+    for (const PlannedMessage& planned : planned_) {
+      if (planned.incoming && !planned.whole) copy_pieces(planned);
     }
   }
-  void copy_pieces(const Parcel& parcel) const {
-    char* place = data(parcel);
-    for (const Moved& tensor : tensors_) {
-      const AnyBox part = piece_for(tensor, parcel), own = tensor.own[parcel.incoming];
+  void copy_pieces(const PlannedMessage& planned) const {
+    char* place = data(planned);
+    for (const Entry& tensor : tensors_) {
+      const AnyBox part = piece_for(tensor, planned), own = tensor.own[planned.incoming];
       const Index element = size_of(tensor.type);
       if (part.elements() == 0) continue;
-      if (parcel.incoming) {
+      if (planned.incoming) {
         copy_part(element, part, place, part, tensor.out->data, own);
       } else {
         copy_part(element, part, tensor.in->data, own, place, part);
@@ -253,7 +253,7 @@ class MeshTransfer final : public AnyInFlight {
     if (message.code == MPI_SUCCESS && message.arrived == message.count && message.arrived_label == label_)
       return;
     if (!message.too_long) check_mpi(message.code, "MPI_Irecv");
-    const Moved& first = tensors_.front();
+    const Entry& first = tensors_.front();
     const std::vector<Index> shape(first.shape.begin(), first.shape.begin() + first.rank);
     const auto sent = static_cast<DataType>(message.arrived_label & 7);
     const std::string came = message.too_long
@@ -275,8 +275,8 @@ class MeshTransfer final : public AnyInFlight {
   int source_, target_;  // this rank's number on each mesh, or -1: it is not there, or takes no part
   DataType type_ = DataType::u8;
   int label_ = 0;
-  PooledList<Moved> tensors_;
-  std::vector<Parcel, PoolAllocator<Parcel>> parcels_;
+  PooledList<Entry> tensors_;
+  std::vector<PlannedMessage, PoolAllocator<PlannedMessage>> planned_;
   Index packed_bytes_[2]{};  // outgoing, incoming
   Buffer packed_[2];
   AnyTensor last_;
