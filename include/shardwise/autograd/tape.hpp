@@ -15,7 +15,7 @@
 /// `tape.backward(y, dy)` begins at any `y`, with its gradient.
 /// Without a tape, operations take and give plain tensors, and there is no trace of autograd in the run.
 
-#include <shardwise/autograd/tape_node.hpp>
+#include <shardwise/autograd/differentiable.hpp>
 #include <shardwise/base/bodies.hpp>
 
 namespace shardwise {

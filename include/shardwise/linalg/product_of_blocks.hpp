@@ -3,8 +3,8 @@
 #pragma once
 
 /// @file
-/// Carries out the plan of a matrix product: redistributes operands, whole or panel by panel, multiplies the blocks, and
-/// redistributes the result; and its pullback.
+/// A matrix product as its plan says: redistributes the operands, whole or panel by panel, multiplies the blocks, and
+/// redistributes the result. And its pullback.
 
 #include <shardwise/autograd/redistribute.hpp>
 #include <shardwise/kernel/gemm.hpp>

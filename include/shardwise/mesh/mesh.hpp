@@ -145,14 +145,6 @@ class Mesh {
   MeshHandle state_;
 };
 
-namespace detail {
-
-void begin_recording(MeshState& mesh, EventLog* log);
-void restart_recording(MeshState& mesh);
-void end_recording(MeshState& mesh);
-
-}  // namespace detail
-
 /// Records the operations on a real mesh for as long as it lives.
 ///
 /// ```
@@ -172,7 +164,7 @@ class Recording {
   Recording& operator=(const Recording&) = delete;
 
   /// Resets the counts, but keeps the memory that is in use: to record one step of many.
-  void restart() { detail::restart_recording(state()); }
+  void restart() { state().recorder->restart(); }
 
   /// The communication, flops and memory since the beginning or the last `restart`.
   typename MeshType::PlanOf plan() const { return {state().recorder->record(), mesh_.sizes()}; }
@@ -226,7 +218,6 @@ SHARDWISE_INLINE void begin_recording(MeshState& mesh, EventLog* log) {
   mesh.recorder->set_log(log);
   mesh.recording = true;
 }
-SHARDWISE_INLINE void restart_recording(MeshState& mesh) { mesh.recorder->restart(); }
 SHARDWISE_INLINE void end_recording(MeshState& mesh) {
   mesh.recorder->set_log(nullptr);
   mesh.recording = false;

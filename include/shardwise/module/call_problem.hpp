@@ -3,8 +3,8 @@
 #pragma once
 
 /// @file
-/// The result of a module's `forward`, found with operands that are only types, or the error: why a call is refused, and
-/// within which modules.
+/// The result of a module's `forward`, found with operands that are only types; or the error, which says why a call is
+/// refused, and within which modules.
 
 #include <shardwise/autograd/abstract.hpp>
 #include <shardwise/base/name.hpp>

@@ -13,7 +13,6 @@
 
 #include <shardwise/module/module.hpp>
 #include <shardwise/nn/adapter.hpp>
-#include <shardwise/nn/linear_refused.hpp>
 #include <shardwise/ops/add.hpp>
 #include <shardwise/ops/linear.hpp>
 #include <shardwise/parallel/style_problem.hpp>
@@ -147,6 +146,22 @@ class Linear : public Module<Linear<MeshType, Style, T, OutDims, InDims, HasBias
   }
 
   bool has_bias_;
+};
+
+template <class MeshType, ParallelStyle First, ParallelStyle Second, int OutDims, int InDims, bool HasBias>
+class Linear<MeshType, First, Second, OutDims, InDims, HasBias> {
+ public:
+  Linear(const auto&...) = delete;  // combine several styles: Styles<First, Second>
+};
+
+/// A style instead of the mesh, or an element type that no tensor has.
+template <class MeshType, ParallelStyle Style, class T, int OutDims, int InDims, bool HasBias>
+  requires(!ParallelStyle<T> && (!Communicable<T> || !requires { typename MeshType::AxesOf; }))
+class Linear<MeshType, Style, T, OutDims, InDims, HasBias> {
+ public:
+  template <IllFormed Why = std::conditional_t<Communicable<T>, WrittenOtherwise<Hint::pass_the_mesh_first>,
+                                               layout_error<Reason::unsupported_element_type, Got<T>>>>
+  Linear(const auto&...) = delete;  // see Why
 };
 
 template <MeshAxis... Axes>

@@ -23,9 +23,9 @@
 /// takes tokens in any layout; its `Shard<out>` are columns of the table, its `Shard<in>` rows. Only `SequenceParallel`
 /// also shards the tokens. `output<…>` chooses another output: `ColwiseParallel<tp, output<Replicate>>` gathers it.
 /// `communicate_as<…>`, as an additional or the only option, sets the element types of messages for input and output.
-/// `ColwiseParallel<AxisList<tp, kvr>>` splits over both axes; `Styles<ColwiseParallel<tp>, CopyParallel<kvr>>` combines
-/// styles for different axes. On axes that a style does not name, parameters are `Replicate`; on data axes, where ranks
-/// work on different samples, `Reduced`.
+/// `ColwiseParallel<AxisList<tp, kvr>>` splits over both axes; `Styles<ColwiseParallel<tp>, CopyParallel<kvr>>` has a
+/// style for each. On axes that a style does not name, parameters are `Replicate`; on data axes, where ranks work on
+/// different samples, `Reduced`.
 
 #include <shardwise/parallel/style_options.hpp>
 

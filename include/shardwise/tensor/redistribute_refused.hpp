@@ -92,18 +92,14 @@ struct Redistributed<X, Arguments...> {
   using type = typename decltype(type_of())::type;
 };
 
+template <class X, class As, class... Arguments>
+using redistributed_as = typename Communicated<typename Redistributed<X, Arguments...>::type, As>::type;
+
 }  // namespace detail
 
 /// The tensor type that `redistribute<Arguments...>` returns for an `X`, or a `LayoutError`.
 template <class X, class... Arguments>
 using redistributed = typename detail::Redistributed<X, Arguments...>::type;
-
-namespace detail {
-
-template <class X, class As, class... Arguments>
-using redistributed_as = typename Communicated<redistributed<X, Arguments...>, As>::type;
-
-}  // namespace detail
 
 /// A tensor that `redistribute` accepts.
 template <class X>

@@ -12,9 +12,7 @@
 #include <shardwise/layout/other_names.hpp>
 #include <shardwise/tensor/buffer.hpp>
 
-namespace shardwise {
-
-namespace detail {
+namespace shardwise::detail {
 
 /// Throws because a tensor cannot have these extents.
 [[noreturn, gnu::cold]] void fail_extents(std::span<const Index> shape, const char* of);
@@ -81,10 +79,7 @@ struct ReadOnlyBlock : Eigen::Map<const Matrix> {
   Why setRandom(const auto&...) const;  // NOLINT(readability-identifier-naming)
 };
 
-}  // namespace detail
-
 #ifdef SHARDWISE_BODIES
-namespace detail {
 
 SHARDWISE_INLINE void fail_extents(std::span<const Index> shape, const char* of) {
   const bool negative = std::any_of(shape.begin(), shape.end(), [](Index extent) { return extent < 0; });
@@ -92,7 +87,6 @@ SHARDWISE_INLINE void fail_extents(std::span<const Index> shape, const char* of)
   fail({of, ": ", shape, " are more than 2^58 elements"});
 }
 
-}  // namespace detail
 #endif
 
-}  // namespace shardwise
+}  // namespace shardwise::detail

@@ -289,7 +289,7 @@ class Optimizer {
       if (!gradient.mesh.dry()) {
         detail::with_floating(gradient.type, [&]<class T>(T) {
           detail::with_state<kernel::compute_t<T>>(
-              gradient, state, update.state, detail::seed_of(owned),
+              gradient, state, update.state, owned.seed(),
               [&](Index first, Index part, const auto& elements) {
                 update.change(part, static_cast<T*>(gradient.buffer->data) + first, elements);
               });

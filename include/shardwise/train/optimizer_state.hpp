@@ -3,8 +3,8 @@
 #pragma once
 
 /// @file
-/// The state of optimizers, such as a velocity or Adam's two moments, its type, and the update of one parameter with it.
-/// Updates compute with the compute type; state in another type is converted in pieces that stay in the cache.
+/// The state of optimizers, such as a velocity or Adam's two moments, and the update of one parameter with it. Updates
+/// compute with the compute type; state in another type is converted in pieces that stay in the cache.
 
 #include <shardwise/kernel/update.hpp>
 #include <shardwise/module/parameter_state.hpp>
@@ -105,12 +105,9 @@ struct OwnedState {
   StateType type = StateType::compute;
   std::uint64_t number = 0;  ///< of the parameter's name, for random bits
   OptimizerState state;
+  /// Of the random bits by which the state is rounded in this step.
+  constexpr std::uint64_t seed() const { return number + static_cast<std::uint64_t>(state.steps); }
 };
-/// Of the random bits by which the state is rounded in this step.
-constexpr std::uint64_t seed_of(const OwnedState& owned) {
-  return owned.number + static_cast<std::uint64_t>(owned.state.steps);
-}
-
 /// Updates the part of a parameter that matches the gradient.
 template <class Update>
 constexpr void update_part(const Update& update, OwnedState& owned, const AnyTensor& parameter,
@@ -135,7 +132,7 @@ constexpr void update_part(const Update& update, OwnedState& owned, const AnyTen
       const kernel::Updated<T> values{static_cast<T*>(parameter.buffer->data) + first, master};
       update.apply(part, values, static_cast<const T*>(gradient->data) + first, elements);
     };
-    with_state<C>(parameter, state, update.state, seed_of(owned), change);
+    with_state<C>(parameter, state, update.state, owned.seed(), change);
   });
 }
 /// The same for a bias by which experts are chosen.

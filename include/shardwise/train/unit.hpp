@@ -10,7 +10,7 @@
 /// auto y = unit(x, [&](const auto& in) { return down(gelu(up(in))); });   // in its call
 /// ```
 /// Fully sharded parameters are gathered by one collective before the call, and before its part of the backward pass,
-/// and freed afterwards. After that part of the backward pass, the unit's gradients go to where they accumulate, those of
+/// and freed afterwards. After that part of the backward pass, the unit's gradients are accumulated, those of
 /// sharded parameters by one reduce-scatter; in the last pass of a step all are reduced, bucket by bucket
 /// (`backward_and_reduce`). Linked units prefetch: while one computes, its successor's parameters are in flight, and in
 /// the backward pass its predecessor's. The last unit keeps its parameters for its part of the backward pass, which
