@@ -129,7 +129,7 @@ class Tape {
     end_task();
   }
 
-  // Refused: what is no tensor, a value that is no loss, and a gradient that does not fit.
+  // Refused: a value of another kind than a tensor or a loss, and a gradient that does not fit.
   template <class X, IllFormed Why = WrittenOtherwise<Hint::pass_a_tensor_and_use_parameters_as_they_are>>
     requires(!TensorType<X>)
   Why constant(const X&);  // see Why

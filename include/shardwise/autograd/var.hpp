@@ -5,8 +5,6 @@
 /// @file
 /// What is on a tape: a tensor, as a `Var`, and the nodes of the backward pass.
 
-#include <shardwise/layout/diagnosis.hpp>
-
 #include <shardwise/autograd/recipe.hpp>
 #include <shardwise/autograd/slot.hpp>
 

@@ -181,7 +181,6 @@ namespace detail {
 /// rank if the ranks request different sizes, or if the product is not the number of ranks.
 MeshSizes fitted(const Communicator& ranks, std::span<const char* const> names, std::span<const int> wanted);
 
-/// For `Recording`.
 void begin_recording(MeshState& mesh, EventLog* log);
 void end_recording(MeshState& mesh);
 

@@ -163,7 +163,6 @@ class Linear<MeshType, Style, T, OutDims, InDims, HasBias> {
                                                layout_error<Reason::unsupported_element_type, Got<T>>>>
   Linear(const auto&...) = delete;  // see Why
 };
-
 template <MeshAxis... Axes>
 class Mesh;
 /// Leads `Linear(4, 4)` to the error.

@@ -15,19 +15,16 @@
 /// ```
 /// The types may be `auto`. These members are optional: `name`, for errors and logs; `check()`, which throws if a
 /// member is out of range; `shape(x...)`, from global extents to the result's, if the letters do not determine them;
-/// `flops(y, x...)` and `gradient_flops(wanted, y, x...)` (`wanted`: a set of operands, as below), or the numbers
-/// for each element of y, `flops_each` and `gradient_flops_each`; `residual_bytes(y, x...)`;
-/// `moved_bytes(y, x...)`, if `forward` does not read all operands;
-/// `accumulates`, if `pull_back` can add to an existing gradient; `passes`, the set of operands whose gradient is the
-/// result's gradient itself (bit i is operand i): it is handed on, not copied;
+/// `flops(y, x...)` and `gradient_flops(wanted, y, x...)` (`wanted`: a set of operands, as below), or the numbers for
+/// each element of y, `flops_each` and `gradient_flops_each`; `residual_bytes(y, x...)`; `moved_bytes(y, x...)`, if
+/// `forward` does not read all operands; `accumulates`, if `pull_back` can add to an existing gradient; `passes`, the
+/// set of operands whose gradient is the result's gradient itself (bit i is operand i): it is handed on, not copied;
 /// `leaves_gradient`, if `leave(…)` may keep a parameter's gradient in another form, and then settles its slot (see
-/// `EmbeddingOp`);
-/// `reads_crosswise`, if the gradient of operand 0 needs operand 1, the gradient of operand 1 needs operand 0, and no
-/// other gradient needs them;
-/// `parameters_first`, if `pull_back` may be called for some gradients and again for the others, so that the gradients
-/// of parameters, which are communicated, come first;
-/// `takes_integers`, if the operation accepts integers too; and
-/// `recomputed`, if operations that need the result in their pullback should compute it again instead of keeping it.
+/// `EmbeddingOp`); `reads_crosswise`, if the gradient of operand 0 needs operand 1, the gradient of operand 1 needs
+/// operand 0, and no other gradient needs them; `parameters_first`, if `pull_back` may be called for some gradients and
+/// again for the others, so that the gradients of parameters, which are communicated, come first; `takes_integers`, if
+/// the operation accepts integers too; and `recomputed`, if operations that need the result in their pullback should
+/// compute it again instead of keeping it.
 
 #include <shardwise/layout/signature.hpp>
 #include <shardwise/tensor/tensor.hpp>

@@ -33,9 +33,7 @@ namespace shardwise {
 
 /// Splits the output features (Megatron-LM's column-parallel layer): each rank computes some of them.
 template <StyleAxes Axes = detail::no_axis_in_angle_brackets, StyleOption... Options>
-struct ColwiseParallel
-    : detail::StyleOptions<detail::NaturalOutput, detail::CommunicateAsStored, Options...> {
-  using NamedAxes = typename detail::AxesNamed<Axes>::type;
+struct ColwiseParallel : detail::StyleFor<Axes, detail::NaturalOutput, Options...> {
   static constexpr bool suits(ModuleKind kind) { return detail::multiplies(kind); }
   static constexpr Placement input(Placement, int) { return reduced; }
   static constexpr Placement weight(int out, int) { return shard(out); }
@@ -44,9 +42,7 @@ struct ColwiseParallel
 
 /// Splits the input features (Megatron-LM's row-parallel layer): each rank computes a term of every output.
 template <StyleAxes Axes = detail::no_axis_in_angle_brackets, StyleOption... Options>
-struct RowwiseParallel
-    : detail::StyleOptions<detail::ReplicatedOutput, detail::CommunicateAsStored, Options...> {
-  using NamedAxes = typename detail::AxesNamed<Axes>::type;
+struct RowwiseParallel : detail::StyleFor<Axes, output<Replicate>, Options...> {
   static constexpr bool suits(ModuleKind kind) { return detail::multiplies(kind); }
   static constexpr Placement input(Placement, int feature) { return shard(feature); }
   static constexpr Placement weight(int, int in) { return shard(in); }
@@ -56,9 +52,7 @@ struct RowwiseParallel
 /// Splits the sequence, dimension `Dim` of the input: each rank works on its own tokens (Korthikanti et al.,
 /// "Reducing activation recomputation in large transformer models", 2022).
 template <StyleAxes Axes = detail::no_axis_in_angle_brackets, int Dim = 1, CommunicationOption... Option>
-struct SequenceParallel
-    : detail::StyleOptions<detail::NaturalOutput, detail::CommunicateAsStored, Option...> {
-  using NamedAxes = typename detail::AxesNamed<Axes>::type;
+struct SequenceParallel : detail::StyleFor<Axes, detail::NaturalOutput, Option...> {
   static constexpr bool suits(ModuleKind kind) {
     return kind == ModuleKind::norm || kind == ModuleKind::dropout || kind == ModuleKind::embedding;
   }
@@ -69,8 +63,7 @@ struct SequenceParallel
 
 /// Every rank computes everything and uses the result differently: for key and value heads that several ranks share.
 template <StyleAxes Axes = detail::no_axis_in_angle_brackets, CommunicationOption... Option>
-struct CopyParallel : detail::StyleOptions<detail::NaturalOutput, detail::CommunicateAsStored, Option...> {
-  using NamedAxes = typename detail::AxesNamed<Axes>::type;
+struct CopyParallel : detail::StyleFor<Axes, detail::NaturalOutput, Option...> {
   static constexpr bool suits(ModuleKind kind) { return detail::is_layer(kind); }
   static constexpr Placement input(Placement, int) { return reduced; }
   static constexpr Placement weight(int, int) { return reduced; }
@@ -98,15 +91,6 @@ struct Styles {
   static constexpr bool suits(ModuleKind kind) { return (Parts::suits(kind) && ...); }
 };
 
-namespace detail {
-template <class Style>
-inline constexpr bool freezes = false;
-template <>
-inline constexpr bool freezes<Frozen> = true;
-template <class... Parts>
-inline constexpr bool freezes<Styles<Parts...>> = (freezes<Parts> || ...);
-}  // namespace detail
-
 /// `S` states which modules it suits.
 template <class S>
 concept ParallelStyle = requires {
@@ -124,15 +108,19 @@ concept LayerStyle = ParallelStyle<S> && requires(S style, Placement found) {
 };
 
 namespace detail {
-template <class S>
-concept AnswersSomething = requires {
-  typename S::NamedAxes;
-}
-|| requires { &S::weight; }
-|| requires { &S::bias; };
+template <class Style>
+inline constexpr bool freezes = false;
+template <>
+inline constexpr bool freezes<Frozen> = true;
+template <class... Parts>
+inline constexpr bool freezes<Styles<Parts...>> = (freezes<Parts> || ...);
+
 /// A style with some but not all members of a `LayerStyle`, which would be ignored.
 template <class S>
-inline constexpr bool is_incomplete = AnswersSomething<S> && !LayerStyle<S>;
+inline constexpr bool is_incomplete =
+    !LayerStyle<S> &&
+    (
+        requires { typename S::NamedAxes; } || requires { &S::weight; } || requires { &S::bias; });
 }  // namespace detail
 
 }  // namespace shardwise

@@ -39,9 +39,6 @@ constexpr bool is_layer(ModuleKind kind) {
 struct NaturalOutput {
   static constexpr Placement placement(Placement natural) { return natural; }
 };
-struct ReplicatedOutput {
-  static constexpr Placement placement(Placement) { return replicate; }
-};
 
 template <class T>
 inline constexpr bool is_output = false;
@@ -78,6 +75,11 @@ template <MeshAxis Axis>
 struct AxesNamed<Axis> : TypeIs<AxisList<Axis>> {};
 template <MeshAxis... Axes>
 struct AxesNamed<AxisList<Axes...>> : TypeIs<AxisList<Axes...>> {};
+/// A style for these axes.
+template <class Axes, class Output, class... Options>
+struct StyleFor : StyleOptions<Output, CommunicateAsStored, Options...> {
+  using NamedAxes = typename AxesNamed<Axes>::type;
+};
 /// Whether axis number `axis` of a mesh with the axes `All` is among `Named`.
 template <class All, class... Named>
 constexpr bool names_axis(AxisList<Named...>, int axis) {

@@ -5,8 +5,6 @@
 /// @file
 /// From a style to layouts: those of the parameters of a styled module, of its input and of its result.
 
-#include <shardwise/layout/diagnosis.hpp>
-
 #include <shardwise/autograd/redistribute.hpp>
 #include <shardwise/module/module.hpp>
 #include <shardwise/module/parameters.hpp>
@@ -188,8 +186,7 @@ constexpr auto redistribute_input(X&& x) {
   if constexpr (IllFormed<T>) {
     return redistribute_to<T>(x);  // an error is passed on
   } else {
-    using MeshOf = typename T::MeshOf;
-    constexpr Layout wanted = input_layout<Style, MeshOf>(T::layout, T::rank - FeatureDims);
+    constexpr Layout wanted = input_layout<Style, typename T::MeshOf>(T::layout, T::rank - FeatureDims);
     return redistribute_to<redistributed_by<Style, packed(wanted), X>>(std::forward<X>(x),
                                                                        CommunicationOf<Style>::type::types());
   }

@@ -206,25 +206,12 @@ class Buckets {
 struct SharedBuckets : Counted, Buckets {
   using Buckets::Buckets;
   constexpr ~SharedBuckets() {
-    if (idle()) return;
-    __builtin_is_constant_evaluated() ? finish_here() : finish_once();
-  }
-
- private:
-  constexpr void finish_here() {
     try {
       finish();
     } catch (...) {  // the next communication reports the failure
     }
   }
-  void finish_once();
 };
 SHARDWISE_COMPILE(end_pooled<SharedBuckets>)
-
-#ifdef SHARDWISE_BODIES
-
-SHARDWISE_INLINE void SharedBuckets::finish_once() { finish_here(); }
-
-#endif
 
 }  // namespace shardwise::detail

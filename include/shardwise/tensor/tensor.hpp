@@ -104,7 +104,6 @@ class Tensor : public detail::OtherNames {
     requires(N != Rank)
   Tensor(const MeshType&, const Index (&)[N], MemoryUse = MemoryUse::activation)
   = delete;
-
   template <IllFormed Why = Problem>
   Tensor() = delete;  // see Why
   template <IllFormed Why = Problem>

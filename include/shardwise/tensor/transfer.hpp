@@ -114,9 +114,7 @@ Shared<AnyInFlight> begin_once(AnyTensor x, const Layout& to, DataType travels);
 /// Moves `x` to an untyped handle: if it was the only handle, later steps may write in place.
 template <TensorType X>
 constexpr AnyTensor given_up(X& x) {
-  AnyTensor any(x);
-  x = X();
-  return any;
+  return AnyTensor(std::exchange(x, X()));
 }
 
 /// `x` in another layout, with messages of element type `travels`.

@@ -187,11 +187,10 @@ class Optimizer {
     }
     for (detail::OwnedState& owned : states_) {
       const StateType type = update_of(owned).state;
-      if (!first && owned.type != type) {
+      if (!first && owned.type != type)
         throw std::logic_error(
             "the type of an optimizer's state is chosen before its first step, and before it is added to a "
             "checkpoint");
-      }
       owned.type = type;
     }
   }
@@ -199,28 +198,22 @@ class Optimizer {
     update_.checked();
     for (const Group& group : groups_) group.settings.checked();
     if (!states_.empty()) {
-      check_same(cells);
+      std::size_t index = 0;
+      while (index < std::min(cells.size(), states_.size()) && cells[index] == &*states_[index].cell) ++index;
+      if (index < cells.size() || index < states_.size())
+        detail::fail(
+            {"an optimizer is for one module: parameter ", index, " is not the one of the steps before"});
       return false;
     }
     const auto frozen = [](const detail::ParameterState* cell) { return cell->layouts.frozen; };
     if (!divided && !cells.empty() && std::all_of(cells.begin(), cells.end(), frozen))
       detail::fail({"an optimizer has nothing to train: all ", cells.size(), " parameters are frozen"});
-    states_.resize(cells.size());
+    states_.reserve(cells.size());
     for (detail::ParameterState* cell : cells) cell->seen = false;
-    auto state = states_.begin();
-    for (detail::ParameterState* cell : cells) {
-      state->cell = Shared<detail::ParameterState>::to(*cell);
-      state->again = std::exchange(cell->seen, true);
-      ++state;
-    }
+    for (detail::ParameterState* cell : cells)
+      states_.push_back(
+          {.cell = Shared<detail::ParameterState>::to(*cell), .again = std::exchange(cell->seen, true)});
     return !groups_.empty() || (update_.state != StateType::compute && !__builtin_is_constant_evaluated());
-  }
-  constexpr void check_same(const detail::ParameterList& cells) const {
-    std::size_t index = 0;
-    while (index < std::min(cells.size(), states_.size()) && cells[index] == &*states_[index].cell) ++index;
-    if (index == cells.size() && index == states_.size()) return;
-    detail::fail(
-        {"an optimizer is for one module: parameter ", index, " is not the one of the steps before"});
   }
   /// With a divided model, a group may be empty here, because its parameters may be on other ranks.
   [[gnu::noinline]] void choose_groups(const std::vector<detail::NamedParameter>& parameters, bool divided) {
