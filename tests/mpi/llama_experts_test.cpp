@@ -110,8 +110,8 @@ TEST_CASE("published models with experts have the published numbers of parameter
   CHECK(read(published(mixtral)).active_parameters() == 12'879'925'248);
   CHECK(read(published(qwen3_moe)).active_parameters() == 3'353'032'704);
   const llm::LlamaConfig config = read(published(deepseek));
-  CHECK_FALSE(config.of_layer(0).experts.has_value());
-  CHECK(config.of_layer(1).experts->shared_hidden == 2816);
+  CHECK_FALSE(config.for_layer(0).experts.has_value());
+  CHECK(config.for_layer(1).experts->shared_hidden == 2816);
   CHECK_FALSE(config.experts->routing.normalized);
 }
 

@@ -77,15 +77,15 @@ TEST_CASE("published configurations have the published numbers of parameters") {
 
   const llm::LlamaConfig two = read(published(gemma2)), three = read(published(gemma3));
   CHECK(two.tied);  // by default
-  CHECK(two.of_layer(0).window == 4096);
-  CHECK_FALSE(two.of_layer(1).window.has_value());
+  CHECK(two.for_layer(0).window == 4096);
+  CHECK_FALSE(two.for_layer(1).window.has_value());
   CHECK(two.attention_softcap == 50);
   CHECK(two.logit_softcap == 30);
   CHECK(three.attention_softcap == 0);
-  CHECK(three.of_layer(4).window == 512);
-  CHECK(three.of_layer(4).theta == 10000);
-  CHECK_FALSE(three.of_layer(5).window.has_value());
-  CHECK(three.of_layer(5).theta == 1000000);
+  CHECK(three.for_layer(4).window == 512);
+  CHECK(three.for_layer(4).theta == 10000);
+  CHECK_FALSE(three.for_layer(5).window.has_value());
+  CHECK(three.for_layer(5).theta == 1000000);
   CHECK_FALSE(read(published(qwen2)).window.has_value());  // it is stated, and not used
   CHECK(read(published(qwen2)).qkv_bias);
 }
@@ -143,8 +143,8 @@ TEST_CASE("layers with a window, as transformers 4 and as transformers 5 write t
   CHECK(config.theta == 5e5);
   CHECK(config.scaling->factor == 8);
   CHECK(config.window_theta == 2e4);
-  CHECK_FALSE(config.of_layer(0).scaling.has_value());
-  CHECK(config.of_layer(5).scaling.has_value());
+  CHECK_FALSE(config.for_layer(0).scaling.has_value());
+  CHECK(config.for_layer(5).scaling.has_value());
 
   json = published(gemma2);  // shorter than its pattern
   json["num_hidden_layers"] = 1;

@@ -28,7 +28,7 @@ inline void expect_weights(const std::filesystem::path& folder, const sw::llm::L
   };
   expect("model.embed_tokens.weight", config.vocabulary, config.features);
   expect(last + "self_attn.o_proj.weight", config.features, config.heads * config.value_size());
-  if (!config.of_layer(config.layers - 1).experts)
+  if (!config.for_layer(config.layers - 1).experts)
     expect(last + "mlp.gate_proj.weight", config.hidden, config.features);
   const auto adapters = folder / "adapter_config.json";
   if (std::filesystem::exists(adapters) && sw::world().rank() == 0) {

@@ -72,7 +72,7 @@ struct LlamaConfig {
     return latent ? head_size() - latent->rope_dim + latent->value_dim : head_size();
   }
   /// The same with the window and the rotary embeddings of layer `number`.
-  constexpr LlamaConfig of_layer(Index number) const {
+  constexpr LlamaConfig for_layer(Index number) const {
     LlamaConfig own = *this;
     if (number < dense_layers) own.experts.reset();
     if (full_every > 0 && (number + 1) % full_every == 0) {

@@ -136,7 +136,7 @@ SHARDWISE_INLINE void read_window(const JsonPart& config, const HuggingFaceFamil
   types.must_have(static_cast<std::size_t>(result.layers));
   for (Index i = 0; i < result.layers; ++i) {
     const JsonPart type = types[static_cast<std::size_t>(i)];
-    const char* expected = result.of_layer(i).window ? "sliding_attention" : "full_attention";
+    const char* expected = result.for_layer(i).window ? "sliding_attention" : "full_attention";
     if (type.json() != expected) type.expected("\"" + std::string(expected) + "\"");
   }
 }
@@ -228,7 +228,7 @@ SHARDWISE_INLINE std::string llama_config_text(const LlamaConfig& given, const s
   json.erase("layer_types");
   if (family.gemma()) {
     for (Index i = 0; i < config.layers; ++i) {
-      json["layer_types"].push_back(config.of_layer(i).window ? "sliding_attention" : "full_attention");
+      json["layer_types"].push_back(config.for_layer(i).window ? "sliding_attention" : "full_attention");
     }
   }
   detail::write_experts(json, family, config);

@@ -123,7 +123,7 @@ class Llama : public Module<Llama<MeshType, PlanType, T>> {
     }
     layers.first_number = static_cast<std::size_t>(part.first_layer);
     layers.reserve(static_cast<std::size_t>(part.layers));
-    for (Index i = 0; i < part.layers; ++i) layers.emplace_back(mesh, config.of_layer(part.first_layer + i));
+    for (Index i = 0; i < part.layers; ++i) layers.emplace_back(mesh, config.for_layer(part.first_layer + i));
     if (part.begins_with_mlp) layers.front().drop_attention();
     if (part.ends_with_attention) layers.back().drop_mlp();
     if (part.ends) norm.emplace(mesh, config.features, config.epsilon, config.norm_offset);
