@@ -1,11 +1,11 @@
 # SPDX-FileCopyrightText: 2026 The Shardwise developers
 # SPDX-License-Identifier: Apache-2.0
 
-# Finds xxHash, and what Shardwise uses if it is there: libraries that multiply matrices, range-v3 for
-# shardwise/llm/data, and the libraries of shardwise::tokenizer. Our CMakeLists.txt reads this, and so does
-# find_package(shardwise), on the machine of the build and not on that of the installation. Input: SHARDWISE_GEMM.
-# Results: shardwise_onednn, shardwise_blas, shardwise_tokenizer_FOUND, shardwise_gemm_text; shardwise_problem is the
-# text of an error, or empty.
+# Finds what Shardwise uses if it is there: libraries that multiply matrices, those of files, and those of
+# shardwise::llm. Our CMakeLists.txt reads this, and so does find_package(shardwise), on the machine of the build and not
+# on that of the installation. Input: SHARDWISE_GEMM. Results: shardwise_onednn, shardwise_blas, shardwise_gemm_text;
+# shardwise_files_FOUND and shardwise_llm_FOUND, with shardwise_files_needs and shardwise_llm_needs, which say what is
+# missing; shardwise_problem is the text of an error, or empty.
 
 set(shardwise_module_path "${CMAKE_MODULE_PATH}")
 list(PREPEND CMAKE_MODULE_PATH "${CMAKE_CURRENT_LIST_DIR}")
@@ -51,28 +51,48 @@ else()
   set(shardwise_gemm_text "Eigen ${Eigen3_VERSION}")
 endif()
 
-# All files have checksums by the header of xxHash. (Debian ships no package of CMake for it.)
+# Files need JSON and checksums; language models need these, batches by range-v3, and the libraries of tokenizers. (Debian
+# ships no package of CMake for xxHash.)
+find_package(nlohmann_json 3.9 QUIET)
 find_path(XXHASH_INCLUDE_DIR xxhash.h)
 mark_as_advanced(XXHASH_INCLUDE_DIR)
-if(NOT XXHASH_INCLUDE_DIR)
-  set(shardwise_problem "xxhash.h is missing (Debian: libxxhash-dev; XXHASH_INCLUDE_DIR is its folder)")
-endif()
 find_package(range-v3 QUIET)
-
-# llm/text/tokenizer.hpp matches with PCRE2 and normalizes with utf8proc, which nothing else needs.
 find_package(PCRE2 MODULE QUIET)
 find_package(Utf8proc MODULE QUIET)
-set(shardwise_tokenizer_FOUND FALSE)
-if(PCRE2_FOUND AND Utf8proc_FOUND)
-  set(shardwise_tokenizer_FOUND TRUE)
-endif()
+set(shardwise_llm_needs "")
+function(shardwise_needs found text)
+  if(NOT found)
+    list(APPEND shardwise_llm_needs "${text}")
+    set(shardwise_llm_needs "${shardwise_llm_needs}" PARENT_SCOPE)
+  endif()
+endfunction()
+shardwise_needs("${nlohmann_json_FOUND}" "nlohmann-json 3.9 (Debian: nlohmann-json3-dev)")
+shardwise_needs("${XXHASH_INCLUDE_DIR}" "xxHash (Debian: libxxhash-dev)")
+set(shardwise_files_needs "${shardwise_llm_needs}")
+shardwise_needs("${range-v3_FOUND}" "range-v3 (Debian: librange-v3-dev)")
+shardwise_needs("${PCRE2_FOUND}" "PCRE2 (Debian: libpcre2-dev)")
+shardwise_needs("${Utf8proc_FOUND}" "utf8proc (Debian: libutf8proc-dev)")
+set(shardwise_files_text "no files (shardwise/io, weights and checkpoint)")
+set(shardwise_llm_text "no language models (shardwise::llm)")
+foreach(part files llm)
+  list(JOIN shardwise_${part}_needs ", " shardwise_${part}_needs)
+  set(shardwise_${part}_FOUND TRUE)
+  if(shardwise_${part}_needs)
+    set(shardwise_${part}_FOUND FALSE)
+    if(NOT shardwise_FIND_QUIETLY)
+      message(STATUS "Shardwise: ${shardwise_${part}_text}, for want of ${shardwise_${part}_needs}")
+    endif()
+  endif()
+endforeach()
 set(CMAKE_MODULE_PATH "${shardwise_module_path}")
 
 # Links `target` to what was found. An installation exports nothing of it.
 function(shardwise_link_backends target)
-  target_include_directories(${target} SYSTEM INTERFACE "$<BUILD_INTERFACE:${XXHASH_INCLUDE_DIR}>")
-  if(TARGET range-v3::range-v3)
-    target_link_libraries(${target} INTERFACE "$<BUILD_INTERFACE:range-v3::range-v3>")
+  if(shardwise_files_FOUND)
+    target_include_directories(${target} SYSTEM INTERFACE "$<BUILD_INTERFACE:${XXHASH_INCLUDE_DIR}>")
+    target_link_libraries(${target} INTERFACE "$<BUILD_INTERFACE:nlohmann_json::nlohmann_json>")
+  else()
+    target_compile_definitions(${target} INTERFACE "$<BUILD_INTERFACE:SHARDWISE_WITHOUT_FILES>")
   endif()
   if(shardwise_onednn)
     target_compile_definitions(${target} INTERFACE "$<BUILD_INTERFACE:SHARDWISE_GEMM_ONEDNN=1>")

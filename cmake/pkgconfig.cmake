@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 
 # Writes shardwise.pc, by which Eigen multiplies matrices, and shardwise-onednn.pc and shardwise-blas.pc, which a program
-# names in addition to multiply by these. Nothing in them depends on the machine that installs:
+# names in addition to multiply by these, and shardwise-llm.pc, which it names instead if it has language models. Nothing in them depends on the machine that installs:
 # `mpicxx $(pkg-config --cflags shardwise shardwise-onednn) program.cpp $(pkg-config --libs shardwise-onednn)`.
 function(shardwise_pc name description fields)
   file(CONFIGURE OUTPUT "${name}.pc" CONTENT
@@ -22,3 +22,5 @@ shardwise_pc(shardwise-onednn "Shardwise, with products of float and bfloat16 by
              "Requires: shardwise\nCflags: -DSHARDWISE_GEMM_ONEDNN=1\nLibs: -ldnnl")
 shardwise_pc(shardwise-blas "Shardwise, with products of double, or of all that oneDNN does not compute, by OpenBLAS"
              "Requires: shardwise\nCflags: -DSHARDWISE_GEMM_BLAS=1\nLibs: -lopenblas")
+shardwise_pc(shardwise-llm "Shardwise, with language models"
+             "Requires: shardwise nlohmann_json libpcre2-8 libutf8proc")

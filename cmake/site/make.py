@@ -28,7 +28,7 @@ STOREYS = {
     "Pipelines": "pipeline schedule",
     "Files": "weights checkpoint io",
     "Inspection": "inspect simulate guard record",
-    "Language models": "llm/models llm/decoding llm/gguf llm/text llm/data",
+    "Language models": "llm/models llm/decoding llm/gguf llm/text llm/data llm",
 }
 
 

@@ -13,6 +13,10 @@
 /// const auto start = detail::JsonPart(file)["decoder"]["decoders"][1].get<std::int32_t>("start");
 /// ```
 
+#ifdef SHARDWISE_WITHOUT_FILES
+#error "Files need nlohmann-json and xxHash, of which CMake found not both: see its messages"
+#endif
+
 #include <algorithm>
 #include <functional>
 #include <limits>

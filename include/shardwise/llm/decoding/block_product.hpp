@@ -16,7 +16,7 @@
 /// Up to three rows of x read w as it is, several groups at a time. For more, blocks of 8 and 4 bits of several rows
 /// of w are first interleaved, so that a vector has the sums of as many outputs.
 
-#include <shardwise/base/bodies.hpp>
+#include <shardwise/llm/bodies.hpp>
 #include <shardwise/llm/decoding/block_product_x86.hpp>
 #include <shardwise/llm/namespaces.hpp>
 
@@ -122,8 +122,8 @@ void block_product(Index rows, Index out, Index groups, const float* x, Index ld
   for (; rows > 0; rows -= most, x += most * ldx, y += most * ldy)
     detail::product_of_rows(std::min(rows, most), out, groups, x, ldx, w, ldw, y, ldy, set);
 }
-SHARDWISE_COMPILE(block_product<Block16>)
-SHARDWISE_COMPILE(block_product<Block8>)
-SHARDWISE_COMPILE(block_product<Block4>)
+SHARDWISE_LLM_COMPILE(block_product<Block16>)
+SHARDWISE_LLM_COMPILE(block_product<Block8>)
+SHARDWISE_LLM_COMPILE(block_product<Block4>)
 
 }  // namespace shardwise::llm::kernel

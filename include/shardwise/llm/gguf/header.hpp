@@ -9,6 +9,7 @@
 
 #include <set>
 
+#include <shardwise/llm/bodies.hpp>
 #include <shardwise/llm/namespaces.hpp>
 #include <shardwise/weights/weights.hpp>
 
@@ -86,7 +87,7 @@ inline std::string name_of_gguf_tensor(std::string_view given) {
 /// header's metadata is the architecture; `values`, if given, becomes an object with all values of the file.
 SafetensorsHeader read_gguf_header(std::string_view file, Json* values = nullptr);
 
-#ifdef SHARDWISE_BODIES
+#ifdef SHARDWISE_LLM_BODIES
 
 SHARDWISE_INLINE SafetensorsHeader read_gguf_header(std::string_view file, Json* all_values) {
   constexpr std::array<std::string_view, 31> types{

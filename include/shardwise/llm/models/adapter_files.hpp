@@ -16,7 +16,7 @@
 
 #include <set>
 
-#include <shardwise/base/bodies.hpp>
+#include <shardwise/llm/bodies.hpp>
 #include <shardwise/llm/namespaces.hpp>
 #include <shardwise/nn/adapter.hpp>
 #include <shardwise/weights/load_weights.hpp>
@@ -224,7 +224,7 @@ Index load_adapters(Module& module, const std::filesystem::path& folder, const A
 
 }  // namespace shardwise::llm
 
-#ifdef SHARDWISE_BODIES
+#ifdef SHARDWISE_LLM_BODIES
 namespace shardwise::llm {
 namespace detail {
 

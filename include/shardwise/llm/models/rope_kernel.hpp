@@ -12,8 +12,8 @@
 #include <numbers>
 #include <optional>
 
-#include <shardwise/base/bodies.hpp>
 #include <shardwise/kernel/element.hpp>
+#include <shardwise/llm/bodies.hpp>
 #include <shardwise/llm/namespaces.hpp>
 
 namespace shardwise::llm::kernel {
@@ -195,6 +195,7 @@ void rope(Index batch, Index sequence, Index heads, const RopeFrequencies& frequ
     }
   }
 }
-SHARDWISE_COMPILE_EACH(rope)
+SHARDWISE_LLM_COMPILE(rope<float>)
+SHARDWISE_LLM_COMPILE(rope<Eigen::bfloat16>)
 
 }  // namespace shardwise::llm::kernel

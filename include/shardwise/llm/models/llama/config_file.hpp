@@ -65,7 +65,7 @@ LlamaTokens read_llama_tokens(const std::filesystem::path& folder);
 std::string llama_config_text(const LlamaConfig& config, const std::string& type,
                               const LlamaTokens& tokens = {});
 
-#ifdef SHARDWISE_BODIES
+#ifdef SHARDWISE_LLM_BODIES
 
 namespace detail {
 

@@ -145,7 +145,7 @@ void read_latent(const JsonPart& config, LlamaConfig& result);
 /// The reverse, for a configuration that has them.
 void write_latent(const LlamaConfig& config, Json& json);
 
-#ifdef SHARDWISE_BODIES
+#ifdef SHARDWISE_LLM_BODIES
 
 struct Rope {
   std::optional<double> theta;

@@ -12,7 +12,6 @@
 /// save_llama(model, "mine/");
 /// ```
 
-#include <shardwise/base/bodies.hpp>
 #include <shardwise/llm/gguf/header.hpp>
 #include <shardwise/llm/models/adapter_files.hpp>
 #include <shardwise/llm/models/llama/config_file.hpp>
@@ -222,7 +221,7 @@ Index save_llama(const Job& job, Stages<Llama<MeshType, PlanType, T>>& stages,
 
 }  // namespace shardwise::llm
 
-#ifdef SHARDWISE_BODIES
+#ifdef SHARDWISE_LLM_BODIES
 namespace shardwise::llm {
 namespace detail {
 
