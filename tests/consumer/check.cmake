@@ -4,12 +4,13 @@
 cmake_minimum_required(VERSION 3.22)
 
 # Builds and runs a user's program in one of the ways that users have: WAY is find_package, add_subdirectory (both with
-# shardwise::header_only; readme_installed links shardwise::shardwise, whose compilation takes longest), pkg_config (mpicxx, and what is installed), plain (mpicxx and -I, no CMake) or
-# single_header (the README's MLP and one generated header, with MPI and without).
+# shardwise::header_only; readme_installed links shardwise::shardwise, whose compilation takes longest), bare (find_package
+# and shardwise::shardwise, where only MPI and Eigen are found), pkg_config (mpicxx, and what is installed), plain (mpicxx
+# and -I, no CMake) or single_header (the README's MLP and one generated header, with MPI and without).
 # readme_installed and readme_fetched run the commands and the CMake code of the README. Others are only configured:
 # eigen_versions, with others than that of this machine; without_root, as a user who may write nowhere else configures and
-# installs, as the README says; versions, which versions and components an installation accepts (docs/policy.md), also
-# without range-v3; and gemm, where the installation and its user choose what multiplies matrices.
+# installs, as the README says; versions, which versions and components an installation accepts (docs/policy.md); and gemm,
+# where the installation and its user choose what multiplies matrices.
 
 function(must)
   execute_process(COMMAND ${ARGN} RESULT_VARIABLE code OUTPUT_VARIABLE out ERROR_VARIABLE out)
@@ -87,8 +88,8 @@ if(WAY STREQUAL "versions")
   foreach(version ${major}.${minor} ${SHARDWISE_VERSION})
     must(${configure} "-DSHARDWISE_VERSION=${version}")
   endforeach()
-  must(${configure} -DCMAKE_DISABLE_FIND_PACKAGE_range-v3=ON "-DSHARDWISE_COMPONENTS=layout;mesh;header_only;shardwise;compiled" "-DSHARDWISE_VERSION=${SHARDWISE_VERSION}")
-  must_refuse("has no component layouts. It has layout, mesh, header_only, shardwise, compiled and tokenizer"
+  must(${configure} "-DSHARDWISE_COMPONENTS=layout;mesh;header_only;shardwise;compiled" "-DSHARDWISE_VERSION=${SHARDWISE_VERSION}")
+  must_refuse("has no component layouts. It has layout, mesh, header_only, shardwise, compiled, files, llm, llm_header_only, tokenizer"
               ${configure} -DSHARDWISE_COMPONENTS=layouts "-DSHARDWISE_VERSION=${SHARDWISE_VERSION}")
   return()
 endif()
@@ -220,7 +221,22 @@ if(WAY MATCHES "^readme_")
   return()
 endif()
 
-if(WAY STREQUAL "find_package")
+if(WAY STREQUAL "bare")
+  must("${CMAKE_COMMAND}" --install "${SHARDWISE_BUILD}" --prefix "${WORK}/prefix" --component library)
+  list(APPEND configure "-DCMAKE_PREFIX_PATH=${WORK}/prefix" "-DSHARDWISE_VERSION=${SHARDWISE_VERSION}" -DSHARDWISE_GEMM=eigen
+       -DXXHASH_INCLUDE_DIR=)
+  foreach(package nlohmann_json range-v3 PCRE2 Utf8proc)
+    list(APPEND configure -DCMAKE_DISABLE_FIND_PACKAGE_${package}=ON)
+  endforeach()
+  set(files "nlohmann-json 3.9 .Debian: nlohmann-json3-dev., xxHash .Debian: libxxhash-dev.")
+  must_refuse("component files needs ${files}" ${configure} -DSHARDWISE_COMPONENTS=files)
+  must_refuse("component llm needs ${files}, range-v3 .*, PCRE2 .*, utf8proc .Debian: libutf8proc-dev."
+              ${configure} -DSHARDWISE_COMPONENTS=llm)
+  must_refuse("llm_needs_nlohmann-json_3.9_xxHash_range-v3_PCRE2_utf8proc"
+              ${configure} -DSHARDWISE_COMPONENTS= -DSHARDWISE_LINKED=shardwise::llm)
+  must(${configure} -DSHARDWISE_LINKED=shardwise::shardwise)
+  must("${CMAKE_COMMAND}" --build "${WORK}/build")
+elseif(WAY STREQUAL "find_package")
   must("${CMAKE_COMMAND}" --install "${SHARDWISE_BUILD}" --prefix "${WORK}/prefix" --component library)
   must(${configure} "-DCMAKE_PREFIX_PATH=${WORK}/prefix" "-DSHARDWISE_VERSION=${SHARDWISE_VERSION}")
   must("${CMAKE_COMMAND}" --build "${WORK}/build")
