@@ -17,8 +17,8 @@ class Shardwise(ConanFile):
     license = "Apache-2.0"
     package_type = "header-library"
     settings = "os", "compiler", "build_type", "arch"
-    options = {"onednn": [True, False], "openblas": [True, False], "tokenizer": [True, False]}
-    default_options = {"onednn": False, "openblas": True, "tokenizer": False}
+    options = {"onednn": [True, False], "openblas": [True, False], "llm": [True, False]}
+    default_options = {"onednn": False, "openblas": True, "llm": False}
 
     @property
     def root(self):
@@ -36,7 +36,6 @@ class Shardwise(ConanFile):
 
     def requirements(self):
         self.requires("eigen/[>=3.4.0]")
-        self.requires("range-v3/[>=0.11.0]")
         self.requires("xxhash/[>=0.8.0]")
         self.requires("nlohmann_json/[>=3.9.0]")
         self.requires("openmpi/[>=4.1.0 <6]")
@@ -44,8 +43,9 @@ class Shardwise(ConanFile):
             self.requires("onednn/[>=2.6]")
         if self.options.openblas:
             self.requires("openblas/[>=0.3.20]")
-        if self.options.tokenizer:
+        if self.options.llm:
             self.requires("pcre2/[>=10.36]")
+            self.requires("range-v3/[>=0.11.0]")
             self.requires("utf8proc/[>=2.5]")
 
     def layout(self):
