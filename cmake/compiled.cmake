@@ -25,9 +25,7 @@ if(NOT TARGET shardwise_compiled)
       "^shardwise/(models|text|data)/|^shardwise/(ops|nn|kernel)/(rope|quantized|key_value_cache|block_product)\\.hpp$")
   foreach(header IN LISTS headers)
     if(header MATCHES "^shardwise/llm/")
-      if(NOT header MATCHES "^shardwise/llm/(text|data)/")  # which have no bodies apart
-        string(APPEND llm "#include <${header}>\n")
-      endif()
+      string(APPEND llm "#include <${header}>\n")
     elseif(header MATCHES "^shardwise/(io|weights|checkpoint)/" AND  # but those without JSON and checksums
            NOT header MATCHES "/(direct_writer|file|mapped_file|new_folder|brace_expansion|ranks|stored_type)\\.hpp$")
       string(APPEND files "#include <${header}>\n")
