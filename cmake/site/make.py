@@ -50,7 +50,7 @@ def pieces(text):
 
 def room_of(header):
     """`shardwise/nn/linear.hpp` → `nn`, `shardwise/llm/text/utf8.hpp` → `llm/text`, `shardwise/shardwise.hpp` → ``."""
-    return re.fullmatch(r"shardwise/(llm/\w+(?=/)|(?!llm/)\w+(?=/))?.*", header)[1] or ""
+    return re.fullmatch(r"shardwise/((?:llm/)?\w+(?=/))?.*", header)[1] or ""
 
 
 def relative(to, page):
