@@ -5,7 +5,7 @@
 /// Plans of products receive exactly the lower bound where one says how little a product can receive, and the bound itself solves
 /// the problem from which its paper derives it.
 
-#include <shardwise/layout/bounds.hpp>
+#include <shardwise/linalg/bounds.hpp>
 #include <shardwise/linalg/matrix_product.hpp>
 #include <shardwise/mesh/trace.hpp>
 #include <shardwise/ops/contract.hpp>

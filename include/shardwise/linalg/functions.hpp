@@ -15,7 +15,7 @@
 /// invert by `solve`.
 
 #include <shardwise/kernel/sums.hpp>
-#include <shardwise/layout/bounds.hpp>
+#include <shardwise/linalg/bounds.hpp>
 #include <shardwise/linalg/cholesky_factor.hpp>
 #include <shardwise/linalg/qr.hpp>
 #include <shardwise/linalg/solve.hpp>

@@ -8,7 +8,7 @@
 
 #include <shardwise/autograd/redistribute.hpp>
 #include <shardwise/kernel/gemm.hpp>
-#include <shardwise/layout/product.hpp>
+#include <shardwise/linalg/product.hpp>
 
 namespace shardwise::detail {
 
