@@ -23,7 +23,7 @@ MACROS = {  # of headers, and the declarations that they make
     "COMPARISON": "template <Operand A, class B>\nconstexpr auto name(const A& a, const B& b)",
     "REDUCTION": "template <int Dim = detail::all_dimensions, Operand X>\nconstexpr auto name(const X& x)",
     "MEAN_LOSS": "template <Operand X, Operand Target>\nconstexpr auto name(const X& x, const Target& target)",
-    "OPERATOR": "", "NO_OPERATOR": "", "COMPILE_MEMBER": "", "COMPILE_EACH": "", "COMPILE": "",
+    "OPERATOR": "", "NO_OPERATOR": "", "COMPILE_MEMBER": "", "COMPILE_EACH": "", "COMPILE": "", "ONCE": "",
 }
 
 

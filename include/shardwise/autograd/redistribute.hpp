@@ -102,19 +102,13 @@ class RedistributeNode final : public TapeNode {
   ResultSlot slot_;
 };
 
-void record_redistribution_once(Tape& tape, const AnyTensor& like, const Layout& to, const Communication& as,
-                                const ElementSum& elements, const Shared<GradientSlot>& from,
-                                const Shared<GradientSlot>& slot);
 /// Records a `RedistributeNode`; the arguments are those of its constructor.
-constexpr void record_redistribution(Tape& tape, const AnyTensor& like, const Layout& to,
-                                     const Communication& as, const ElementSum& elements,
-                                     const Shared<GradientSlot>& from, const Shared<GradientSlot>& slot) {
-  if (__builtin_is_constant_evaluated()) {
-    tape.record<RedistributeNode>(like, to, as, elements, from, slot);
-  } else {
-    record_redistribution_once(tape, like, to, as, elements, from, slot);
-  }
-}
+SHARDWISE_ONCE(void, record_redistribution,
+               (Tape & tape, const AnyTensor& like, const Layout& to, const Communication& as,
+                const ElementSum& elements, const Shared<GradientSlot>& from,
+                const Shared<GradientSlot>& slot),
+               (tape, like, to, as, elements, from, slot),
+               (void)tape.record<RedistributeNode>(like, to, as, elements, from, slot))
 
 template <class X, bool Tracked, class... Arguments>
 struct Redistributed<Var<X, Tracked>, Arguments...>
@@ -216,18 +210,5 @@ constexpr auto redistribute_like(X x, const Y&) {
 }
 template <Redistributable X, Operand Y, IllFormed Why = detail::redistributed_like<X, Y>>
 Why redistribute_like(const X&, const Y&);  // see Why
-
-#ifdef SHARDWISE_BODIES
-namespace detail {
-
-SHARDWISE_INLINE void record_redistribution_once(Tape& tape, const AnyTensor& like, const Layout& to,
-                                                 const Communication& as, const ElementSum& elements,
-                                                 const Shared<GradientSlot>& from,
-                                                 const Shared<GradientSlot>& slot) {
-  tape.record<RedistributeNode>(like, to, as, elements, from, slot);
-}
-
-}  // namespace detail
-#endif
 
 }  // namespace shardwise

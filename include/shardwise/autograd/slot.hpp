@@ -71,7 +71,7 @@ class GradientSlot : public Counted {
   }
   /// The gradient for reading; `has_rows` does not change.
   constexpr const Buffer& sum() {
-    if (has_rows() || wide_) __builtin_is_constant_evaluated() ? show_here() : show_once();
+    if (has_rows() || wide_) show();
     return sum_;
   }
   /// The node of the result takes the gradient when the backward pass reaches it. Adding to the slot later is an error.
@@ -136,18 +136,16 @@ class GradientSlot : public Counted {
   }
   /// Throws `std::logic_error` if a backward pass has already used the gradient.
   constexpr void add(Buffer more, const detail::ElementSum& elements, Recorder* recorder) {
-    __builtin_is_constant_evaluated() ? add_here(std::move(more), elements, recorder)
-                                      : add_once(std::move(more), elements, recorder);
+    add_block(std::move(more), elements, recorder);
   }
 
  private:
   /// Leaves the gradient as one block in its own element type.
-  constexpr void add_up() { __builtin_is_constant_evaluated() ? add_up_here() : add_up_once(); }
+  SHARDWISE_ONCE(void, add_up, (), (), add_up_here())
   constexpr void add_up_here() {
     if (has_rows()) add_up_rows();
     if (wide_) round();
   }
-  void add_up_once();
   constexpr void show_here() {
     if (has_rows() && !sum_) {
       GradientSlot all(use_);
@@ -156,8 +154,9 @@ class GradientSlot : public Counted {
     }
     if (wide_) round();
   }
-  void show_once();
-  void add_once(Buffer more, const detail::ElementSum& elements, Recorder* recorder);
+  SHARDWISE_ONCE(void, show, (), (), show_here())
+  SHARDWISE_ONCE(void, add_block, (Buffer more, const detail::ElementSum& elements, Recorder* recorder),
+                 (std::move(more), elements, recorder), add_here(std::move(more), elements, recorder))
   constexpr void add_here(Buffer more, const detail::ElementSum& elements, Recorder* recorder) {
     if (passed_) {
       throw std::logic_error(
@@ -244,16 +243,5 @@ constexpr cotangent_of<X> gradient_of(const typename X::MeshOf& mesh, const Shap
 }
 
 }  // namespace detail
-
-#ifdef SHARDWISE_BODIES
-
-SHARDWISE_INLINE void GradientSlot::add_up_once() { add_up_here(); }
-SHARDWISE_INLINE void GradientSlot::show_once() { show_here(); }
-SHARDWISE_INLINE void GradientSlot::add_once(Buffer more, const detail::ElementSum& elements,
-                                             Recorder* recorder) {
-  add_here(std::move(more), elements, recorder);
-}
-
-#endif
 
 }  // namespace shardwise

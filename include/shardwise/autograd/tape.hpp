@@ -168,10 +168,7 @@ class Tape {
     std::move(y).release();  // nodes keep the parts that they need
     backward_from(*slot, std::move(dy), part);
   }
-  constexpr void pull_back(BackwardPart part) {
-    __builtin_is_constant_evaluated() ? pull_back_here(part) : pull_back_once(part);
-  }
-  void pull_back_once(BackwardPart part);
+  SHARDWISE_ONCE(void, pull_back, (BackwardPart part), (part), pull_back_here(part))
   constexpr void pull_back_here(BackwardPart part) {
     TapeNode** end = &left_;
     while (last_) {
@@ -206,11 +203,5 @@ class Tape {
   bool repeats_ = false;
   int repeated_ = 0;
 };
-
-#ifdef SHARDWISE_BODIES
-
-SHARDWISE_INLINE void Tape::pull_back_once(BackwardPart part) { pull_back_here(part); }
-
-#endif
 
 }  // namespace shardwise

@@ -73,9 +73,10 @@ struct MeshState : Counted {
     if (real) return whole.real->all.hosts().of(rank);
     return whole.ranks_per_host > 0 ? rank / whole.ranks_per_host : 0;
   }
-  constexpr Array<HostsAlong, 1 << max_axes> hosts_along_axes() const {
-    return __builtin_is_constant_evaluated() ? hosts_here() : hosts_once();
-  }
+  using AllHosts = Array<HostsAlong, 1 << max_axes>;
+  SHARDWISE_ONCE(AllHosts, hosts_along_axes, () const, (),
+                 shardwise::hosts_along_axes(place.ranks, coordinates,
+                                             [&](int rank) { return host_of(rank); }))
   /// Its own recorder if it is being recorded, else its job's.
   constexpr Recorder* active_recorder() const {
     if (recording) return recorder;
@@ -93,12 +94,6 @@ struct MeshState : Counted {
   bool recording = false;
 
  private:
-  using AllHosts = Array<HostsAlong, 1 << max_axes>;
-  constexpr AllHosts hosts_here() const {
-    return shardwise::hosts_along_axes(place.ranks, coordinates, [&](int rank) { return host_of(rank); });
-  }
-  AllHosts hosts_once() const;
-
   /// The communicator of these ranks, which include this one: that of some axes if it has exactly these ranks.
   Communicator among(const std::vector<int>& ranks) const;
 };
@@ -249,8 +244,6 @@ SHARDWISE_INLINE const Communicator& MeshState::communicator(AxisSet set) const 
   }
   return *group;
 }
-
-SHARDWISE_INLINE MeshState::AllHosts MeshState::hosts_once() const { return hosts_here(); }
 
 SHARDWISE_INLINE Communicator MeshState::among(const std::vector<int>& ranks) const {
   std::optional<AxisSet> found;

@@ -117,7 +117,7 @@ class ParameterState : public Pooled<ParameterState>, public Counted {
 
   /// Returns when no transfer of the value is in flight.
   constexpr void await() {
-    if (carrier) __builtin_is_constant_evaluated() ? await_here() : await_once();
+    if (carrier) finish_transfer();
   }
   /// Returns when the value is available. Throws `std::logic_error` if there is none.
   constexpr void check_set() {
@@ -135,7 +135,7 @@ class ParameterState : public Pooled<ParameterState>, public Counted {
   /// The gathered value. Throws `std::logic_error` outside the parameter's units, and if the value was never set.
   constexpr const Buffer& gathered_value() {
     check_set();
-    if (!gathered) __builtin_is_constant_evaluated() ? gather_here() : gather_once();
+    if (!gathered) gather_alone();
     return gathered;
   }
   /// The value stored between steps, to be changed in place.
@@ -212,7 +212,7 @@ class ParameterState : public Pooled<ParameterState>, public Counted {
     gather(now);
     now.finish();
   }
-  void gather_once();
+  SHARDWISE_ONCE(void, gather_alone, (), (), gather_here())
   constexpr void await_here() {
     while (carrier) {
       if (carrier->idle()) {
@@ -222,20 +222,18 @@ class ParameterState : public Pooled<ParameterState>, public Counted {
       }
     }
   }
-  void await_once();
+  SHARDWISE_ONCE(void, finish_transfer, (), (), await_here())
 
   static inline thread_local ParameterState* newest = nullptr;  ///< of this thread
   ParameterState *newer_ = nullptr, *older_ = nullptr;
 };
 
-Shared<ParameterState> new_parameter_state_once(const AnyTensor& value, const ParameterLayouts& layouts,
-                                                const ElementFunctions& functions, const Init& init);
 /// The state of a new parameter; the arguments are those of the constructor.
-constexpr Shared<ParameterState> new_parameter_state(const AnyTensor& value, const ParameterLayouts& layouts,
-                                                     const ElementFunctions& functions, const Init& init) {
-  if (!__builtin_is_constant_evaluated()) return new_parameter_state_once(value, layouts, functions, init);
-  return Shared<ParameterState>::make(value, layouts, functions, init);
-}
+SHARDWISE_ONCE(Shared<ParameterState>, new_parameter_state,
+               (const AnyTensor& value, const ParameterLayouts& layouts, const ElementFunctions& functions,
+                const Init& init),
+               (value, layouts, functions, init),
+               Shared<ParameterState>::make(value, layouts, functions, init))
 
 /// The value of a parameter as it is used.
 class GatheredAgain final : public Recipe {
@@ -254,12 +252,9 @@ class GatheredAgain final : public Recipe {
   unsigned changes_;
 };
 
-Shared<Recipe> gathered_again_once(const Shared<ParameterState>& cell);
 /// A recipe that gathers the value of a parameter again.
-constexpr Shared<Recipe> gathered_again(const Shared<ParameterState>& cell) {
-  if (!__builtin_is_constant_evaluated()) return gathered_again_once(cell);
-  return Shared<GatheredAgain>::make(cell);
-}
+SHARDWISE_ONCE(Shared<Recipe>, gathered_again, (const Shared<ParameterState>& cell), (cell),
+               Shared<GatheredAgain>::make(cell))
 
 #ifdef SHARDWISE_BODIES
 
@@ -273,17 +268,6 @@ SHARDWISE_INLINE void ParameterState::fail_not_gathered() const {
                           " is used, but not gathered: run the modules that use it in a Unit (what this "
                           "rank keeps of it is stored())"});
 }
-SHARDWISE_INLINE Shared<ParameterState> new_parameter_state_once(const AnyTensor& value,
-                                                                 const ParameterLayouts& layouts,
-                                                                 const ElementFunctions& functions,
-                                                                 const Init& init) {
-  return Shared<ParameterState>::make(value, layouts, functions, init);
-}
-SHARDWISE_INLINE Shared<Recipe> gathered_again_once(const Shared<ParameterState>& cell) {
-  return Shared<GatheredAgain>::make(cell);
-}
-SHARDWISE_INLINE void ParameterState::gather_once() { gather_here(); }
-SHARDWISE_INLINE void ParameterState::await_once() { await_here(); }
 
 #endif
 

@@ -141,16 +141,14 @@ struct CollectParameters {
   [[gnu::always_inline]] constexpr void operator()(const ParameterPath* path, auto& parameter) const {
     add(path, *parameter.cell());
   }
-  constexpr void add(const ParameterPath* path, ParameterState& cell) const {
-    __builtin_is_constant_evaluated() ? add_here(path, cell) : add_once(path, cell);
-  }
+  SHARDWISE_ONCE(void, add, (const ParameterPath* path, ParameterState& cell) const, (path, cell),
+                 add_here(path, cell))
   constexpr void add_here(const ParameterPath* path, ParameterState& cell) const {
     cell.await();
     cell.named |= path != nullptr;
     if (cells) cells->push_back(&cell);
     if (named) add_named(path, cell);
   }
-  void add_once(const ParameterPath* path, ParameterState& cell) const;
   void add_named(const ParameterPath* path, ParameterState& cell) const;
 };
 
@@ -278,9 +276,6 @@ SHARDWISE_INLINE std::string ParameterPath::text() const {
   return before.empty() ? detail::text({own}) : detail::text({before, ".", own});
 }
 
-SHARDWISE_INLINE void CollectParameters::add_once(const ParameterPath* path, ParameterState& cell) const {
-  add_here(path, cell);
-}
 SHARDWISE_INLINE void CollectParameters::add_named(const ParameterPath* path, ParameterState& cell) const {
   named->push_back({path ? path->text() : "", &cell});
 }

@@ -52,12 +52,7 @@ class GradientTarget {
   constexpr GradientTarget(const Shared<GradientSlot>& slot, const Buffer& dy, Index bytes,
                            Recorder* recorder, bool op_accumulates, bool op_passes,
                            OperandKind wanted = OperandKind::all) {
-    if (!slot) return;
-    if (__builtin_is_constant_evaluated()) {
-      aim_here(*slot, dy, bytes, recorder, op_accumulates, op_passes, wanted);
-    } else {
-      aim_once(*slot, dy, bytes, recorder, op_accumulates, op_passes, wanted);
-    }
+    if (slot) aim(*slot, dy, bytes, recorder, op_accumulates, op_passes, wanted);
   }
   constexpr bool wanted() const { return slot_ != nullptr; }
   template <class T, int Rank>
@@ -65,9 +60,7 @@ class GradientTarget {
     return {extents, block_ ? static_cast<T*>(block_->data) : nullptr, in_slot_};
   }
   constexpr void deliver(const Buffer& dy, const ElementSum& elements, Recorder* recorder) {
-    if (!slot_) return;
-    __builtin_is_constant_evaluated() ? deliver_here(dy, elements, recorder)
-                                      : deliver_once(dy, elements, recorder);
+    if (slot_) deliver_wanted(dy, elements, recorder);
   }
 
  private:
@@ -86,8 +79,11 @@ class GradientTarget {
       block_ = allocate_buffer(dy, recorder, bytes, use);
     }
   }
-  void aim_once(GradientSlot& into, const Buffer& dy, Index bytes, Recorder* recorder, bool op_accumulates,
-                bool op_passes, OperandKind wanted);
+  SHARDWISE_ONCE(void, aim,
+                 (GradientSlot & into, const Buffer& dy, Index bytes, Recorder* recorder, bool op_accumulates,
+                  bool op_passes, OperandKind wanted),
+                 (into, dy, bytes, recorder, op_accumulates, op_passes, wanted),
+                 aim_here(into, dy, bytes, recorder, op_accumulates, op_passes, wanted))
   constexpr void deliver_here(const Buffer& dy, const ElementSum& elements, Recorder* recorder) {
     if (in_slot_) {
       block_ = Buffer();
@@ -98,7 +94,8 @@ class GradientTarget {
     }
     slot_->settle();
   }
-  void deliver_once(const Buffer& dy, const ElementSum& elements, Recorder* recorder);
+  SHARDWISE_ONCE(void, deliver_wanted, (const Buffer& dy, const ElementSum& elements, Recorder* recorder),
+                 (dy, elements, recorder), deliver_here(dy, elements, recorder))
 
   GradientSlot* slot_ = nullptr;
   Buffer block_;
@@ -210,19 +207,5 @@ class OpNode<Op, View<const T, Rank>, std::integer_sequence<int, I...>, Inputs..
   ResultSlot slot_;
   unsigned passing_;
 };
-
-#ifdef SHARDWISE_BODIES
-
-SHARDWISE_INLINE void GradientTarget::aim_once(GradientSlot& into, const Buffer& dy, Index bytes,
-                                               Recorder* recorder, bool op_accumulates, bool op_passes,
-                                               OperandKind wanted) {
-  aim_here(into, dy, bytes, recorder, op_accumulates, op_passes, wanted);
-}
-SHARDWISE_INLINE void GradientTarget::deliver_once(const Buffer& dy, const ElementSum& elements,
-                                                   Recorder* recorder) {
-  deliver_here(dy, elements, recorder);
-}
-
-#endif
 
 }  // namespace shardwise::detail

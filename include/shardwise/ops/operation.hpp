@@ -81,15 +81,12 @@ constexpr void fit_here(const Signature& op, const char* operation,
     }
   }
 }
-void fit_once(const Signature& op, const char* operation, std::span<const std::span<const Index>> shapes,
-              Index* result);
 /// Writes the extents of the result: those of the operands at the same letter. Throws `std::invalid_argument` if two
 /// operands differ there.
-constexpr void fit(const Signature& op, const char* operation, std::span<const std::span<const Index>> shapes,
-                   Index* result) {
-  __builtin_is_constant_evaluated() ? fit_here(op, operation, shapes, result)
-                                    : fit_once(op, operation, shapes, result);
-}
+SHARDWISE_ONCE(void, fit,
+               (const Signature& op, const char* operation, std::span<const std::span<const Index>> shapes,
+                Index* result),
+               (op, operation, shapes, result), fit_here(op, operation, shapes, result))
 
 /// Null if it has none.
 template <class Op>
@@ -200,11 +197,6 @@ Index rows_of(const View<A, RankA>& a, const View<B, RankB>&) {
 }
 
 #ifdef SHARDWISE_BODIES
-
-SHARDWISE_INLINE void fit_once(const Signature& op, const char* operation,
-                               std::span<const std::span<const Index>> shapes, Index* result) {
-  fit_here(op, operation, shapes, result);
-}
 
 SHARDWISE_INLINE void fail_to_fit(const char* operation, std::span<const std::span<const Index>> shapes,
                                   int i, int dim, int j, int at) {

@@ -56,11 +56,8 @@ namespace detail {
 
 SHARDWISE_COMPILE(end_pooled<BufferBlock>)
 
-Buffer new_buffer_once(Recorder* recorder, bool dry, Index bytes, MemoryUse use);
-constexpr Buffer new_buffer(Recorder* recorder, bool dry, Index bytes, MemoryUse use) {
-  if (!__builtin_is_constant_evaluated()) return new_buffer_once(recorder, dry, bytes, use);
-  return Buffer::make(recorder, dry, bytes, use);
-}
+SHARDWISE_ONCE(Buffer, new_buffer, (Recorder * recorder, bool dry, Index bytes, MemoryUse use),
+               (recorder, dry, bytes, use), Buffer::make(recorder, dry, bytes, use))
 
 }  // namespace detail
 
@@ -121,9 +118,6 @@ SHARDWISE_INLINE void no_block() {
 SHARDWISE_INLINE void no_memory() {
   throw std::logic_error(
       "elements are asked of a tensor on a dry mesh, which has none: its size alone is counted");
-}
-SHARDWISE_INLINE Buffer new_buffer_once(Recorder* recorder, bool dry, Index bytes, MemoryUse use) {
-  return Buffer::make(recorder, dry, bytes, use);
 }
 
 #endif

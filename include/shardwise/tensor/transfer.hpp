@@ -108,8 +108,6 @@ constexpr Shared<AnyInFlight> begin_here(AnyTensor x, const Layout& to, DataType
   transfer->start(true);
   return transfer;
 }
-AnyTensor redistribute_once(AnyTensor x, const Layout& to, DataType travels);
-Shared<AnyInFlight> begin_once(AnyTensor x, const Layout& to, DataType travels);
 
 /// Moves `x` to an untyped handle: if it was the only handle, later steps may write in place.
 template <TensorType X>
@@ -118,26 +116,11 @@ constexpr AnyTensor given_up(X& x) {
 }
 
 /// `x` in another layout, with messages of element type `travels`.
-constexpr AnyTensor redistributed_to(AnyTensor x, const Layout& to, DataType travels) {
-  if (__builtin_is_constant_evaluated()) return redistribute_here(std::move(x), to, travels);
-  return redistribute_once(std::move(x), to, travels);
-}
+SHARDWISE_ONCE(AnyTensor, redistributed_to, (AnyTensor x, const Layout& to, DataType travels),
+               (std::move(x), to, travels), redistribute_here(std::move(x), to, travels))
 
 /// Performs all steps but the last, which the caller finishes.
-constexpr Shared<AnyInFlight> last_step(AnyTensor x, const Layout& to, DataType travels) {
-  if (__builtin_is_constant_evaluated()) return begin_here(std::move(x), to, travels);
-  return begin_once(std::move(x), to, travels);
-}
-
-#ifdef SHARDWISE_BODIES
-
-SHARDWISE_INLINE AnyTensor redistribute_once(AnyTensor x, const Layout& to, DataType travels) {
-  return redistribute_here(std::move(x), to, travels);
-}
-SHARDWISE_INLINE Shared<AnyInFlight> begin_once(AnyTensor x, const Layout& to, DataType travels) {
-  return begin_here(std::move(x), to, travels);
-}
-
-#endif
+SHARDWISE_ONCE(Shared<AnyInFlight>, last_step, (AnyTensor x, const Layout& to, DataType travels),
+               (std::move(x), to, travels), begin_here(std::move(x), to, travels))
 
 }  // namespace shardwise::detail

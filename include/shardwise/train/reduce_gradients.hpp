@@ -63,14 +63,12 @@ class GradientReducer final : public BackwardTask {
   }
 
   /// The gradient of a parameter is complete for this pass.
-  constexpr void reduce(detail::ParameterState& cell) {
-    __builtin_is_constant_evaluated() ? reduce_here(cell) : reduce_once(cell);
-  }
+  constexpr void reduce(detail::ParameterState& cell) { reduce_complete(cell); }
 
   /// All gradients of a unit's fully sharded parameters have been passed to `reduce`: reduce them together.
   constexpr void end_unit() { units_.start(); }
   /// At the end of the pass: returns when all are at their destination.
-  constexpr void finish() override { __builtin_is_constant_evaluated() ? finish_here() : finish_once(); }
+  constexpr void finish() override { finish_all(); }
 
  private:
   constexpr void reduce_here(detail::ParameterState& cell) {
@@ -82,12 +80,12 @@ class GradientReducer final : public BackwardTask {
       finish_accumulated(cell);
     }
   }
-  void reduce_once(detail::ParameterState& cell);
   constexpr void finish_here() {
     units_.finish();
     buckets_.finish();
   }
-  void finish_once();
+  SHARDWISE_ONCE(void, reduce_complete, (detail::ParameterState & cell), (cell), reduce_here(cell))
+  SHARDWISE_ONCE(void, finish_all, (), (), finish_here())
 
   struct Goal {
     detail::ParameterState* cell;
@@ -180,10 +178,8 @@ constexpr void reduce_here(const ParameterList& cells, const ReduceOptions& opti
   for (ParameterState* cell : cells) reducer.reduce(*cell);
   reducer.finish();
 }
-void reduce_once(const ParameterList& cells, const ReduceOptions& options);
-constexpr void reduce_gradients_of(const ParameterList& cells, const ReduceOptions& options) {
-  __builtin_is_constant_evaluated() ? reduce_here(cells, options) : reduce_once(cells, options);
-}
+SHARDWISE_ONCE(void, reduce_gradients_of, (const ParameterList& cells, const ReduceOptions& options),
+               (cells, options), reduce_here(cells, options))
 
 /// Attaches a task to a backward pass for the duration of a scope, even if the pass throws.
 class TaskScope {
@@ -223,8 +219,10 @@ constexpr void backward_and_reduce_here(Tape& tape, const BackwardPass& pass, co
   const TaskScope scope(tape, reducer);
   pass.run();
 }
-void backward_and_reduce_once(Tape& tape, const BackwardPass& pass, const ParameterList& cells,
-                              const ReduceOptions& options);
+SHARDWISE_ONCE(void, run_and_reduce,
+               (Tape & tape, const BackwardPass& pass, const ParameterList& cells,
+                const ReduceOptions& options),
+               (tape, pass, cells, options), backward_and_reduce_here(tape, pass, cells, options))
 
 }  // namespace detail
 
@@ -244,10 +242,7 @@ Why reduce_gradients(Module&, const ReduceOptions& = {});  // see Why
 /// soon as the gradients of each `Unit` are complete.
 template <class Loss, class Module, class Problem = detail::pass_problem<Loss, Module>>
 constexpr void backward_and_reduce(const Loss& loss, Module& module, const ReduceOptions& options = {}) {
-  const detail::BackwardFrom pass(loss);
-  const detail::ParameterList cells = detail::parameters_of(module);
-  __builtin_is_constant_evaluated() ? detail::backward_and_reduce_here(loss.tape(), pass, cells, options)
-                                    : detail::backward_and_reduce_once(loss.tape(), pass, cells, options);
+  detail::run_and_reduce(loss.tape(), detail::BackwardFrom(loss), detail::parameters_of(module), options);
   reduce_gradients(module, options);
 }
 template <class Loss, class Module, IllFormed Why = detail::pass_problem<Loss, Module>>
@@ -262,24 +257,5 @@ constexpr void clear_gradients(Module& module) {
     cell->finished.clear();
   }
 }
-
-#ifdef SHARDWISE_BODIES
-
-SHARDWISE_INLINE void GradientReducer::reduce_once(detail::ParameterState& cell) { reduce_here(cell); }
-SHARDWISE_INLINE void GradientReducer::finish_once() { finish_here(); }
-
-namespace detail {
-
-SHARDWISE_INLINE void reduce_once(const ParameterList& cells, const ReduceOptions& options) {
-  reduce_here(cells, options);
-}
-SHARDWISE_INLINE void backward_and_reduce_once(Tape& tape, const BackwardPass& pass,
-                                               const ParameterList& cells, const ReduceOptions& options) {
-  backward_and_reduce_here(tape, pass, cells, options);
-}
-
-}  // namespace detail
-
-#endif
 
 }  // namespace shardwise
