@@ -6,7 +6,7 @@
 /// The place where a gradient accumulates. Contributions are added in the gradient's own layout: three uses of one
 /// `Reduced` tensor add up to one pending sum, which is reduced once.
 
-#include <shardwise/autograd/token_rows.hpp>
+#include <shardwise/autograd/sparse_rows.hpp>
 #include <shardwise/base/bodies.hpp>
 #include <shardwise/memory/pooled_list.hpp>
 
@@ -25,7 +25,7 @@ class GradientListener {
 /// The gradient of a parameter in bfloat16 accumulates in float, because there may be many micro-batches, and is
 /// rounded when it is read. A single contribution is kept as it is.
 ///
-/// If all contributions are the rows of a few tokens, they are kept as rows, and added up when the gradient is read.
+/// If all contributions are sparse rows, they are kept as rows, and added up when the gradient is read.
 class GradientSlot : public Counted {
  public:
   /// `use`: the kind of memory as which the gradient is counted.
@@ -87,11 +87,11 @@ class GradientSlot : public Counted {
     rows_.clear();
   }
 
-  /// Whether all contributions are rows of tokens, so that they can be taken as rows.
+  /// Whether all contributions are sparse rows, so that they can be taken as rows.
   constexpr bool has_rows() const { return !rows_.empty(); }
   /// Whether the rows can be gathered along these axes alone. They cannot if another axis shards their blocks again.
   constexpr bool rows_gather_along(AxisSet axes) const {
-    for (const detail::TokenRows& some : rows_) {
+    for (const detail::SparseRows& some : rows_) {
       const Layout& ids = some.ids.layout;
       for (int axis = 0; axis < ids.axes; ++axis) {
         if ((axes >> axis & 1u) == 0 || !ids[axis].is_shard()) continue;
@@ -103,23 +103,23 @@ class GradientSlot : public Counted {
     }
     return true;
   }
-  constexpr void take_rows(detail::PooledList<detail::TokenRows>& to) {
+  constexpr void take_rows(detail::PooledList<detail::SparseRows>& to) {
     sum_ = Buffer();
     while (has_rows()) rows_.move_to(to, rows_.front());
   }
-  /// Keeps the contribution as rows if all others are rows, and together they have at most `most_tokens` tokens on a
+  /// Keeps the contribution as rows if all others are rows, and together they have at most `most_ids` ids on a
   /// rank: numbers that are equal on all ranks. Returns whether it does.
-  [[gnu::noinline]] constexpr bool keep(const detail::TokenRows& some, Index most_tokens) {
+  [[gnu::noinline]] constexpr bool keep(const detail::SparseRows& some, Index most_ids) {
     if (sum_ && !has_rows()) return false;
-    Index tokens = some.most_tokens();
-    for (const detail::TokenRows& other : rows_) tokens += other.most_tokens();
-    if (tokens > most_tokens) return false;
+    Index ids = some.most_ids();
+    for (const detail::SparseRows& other : rows_) ids += other.most_ids();
+    if (ids > most_ids) return false;
     sum_ = Buffer();  // drop the sum of the other contributions
     rows_.emplace_back(some).rows.buffer->set_use(use_);
     return true;
   }
   /// Adds the sums of the rows.
-  constexpr void add_up(const detail::TokenRows& some) {
+  constexpr void add_up(const detail::SparseRows& some) {
     if (writable()) {
       some.add_to(sum_);
     } else {
@@ -149,7 +149,7 @@ class GradientSlot : public Counted {
   constexpr void show_here() {
     if (has_rows() && !sum_) {
       GradientSlot all(use_);
-      for (const detail::TokenRows& some : rows_) all.add_up(some);
+      for (const detail::SparseRows& some : rows_) all.add_up(some);
       sum_ = all.take();
     }
     if (wide_) round();
@@ -197,9 +197,9 @@ class GradientSlot : public Counted {
     if (sum_->data) elements.add_wide(count, more->data, sum_->data);
   }
   constexpr void add_up_rows() {
-    detail::PooledList<detail::TokenRows> all;
+    detail::PooledList<detail::SparseRows> all;
     take_rows(all);
-    for (const detail::TokenRows& some : all) add_up(some);
+    for (const detail::SparseRows& some : all) add_up(some);
   }
   constexpr void round() {
     const Index count = sum_->bytes / wide_->wide_bytes;
@@ -210,7 +210,7 @@ class GradientSlot : public Counted {
   }
 
   Buffer sum_;
-  detail::PooledList<detail::TokenRows> rows_;
+  detail::PooledList<detail::SparseRows> rows_;
   const detail::ElementSum* wide_ = nullptr;  ///< of the elements, if the sum is wider
   MemoryUse use_;
   bool passed_ = false;

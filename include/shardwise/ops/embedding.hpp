@@ -83,7 +83,7 @@ struct EmbeddingOp {
          detail::AnyTensor(mesh, data_type_of<T>(), dy, y.shape, gradient),
          {rows.begin[0], rows.size[0], rows.size[1]},
          &detail::element_sum<T>,
-         &detail::add_token_rows<T, Id>},
+         &detail::add_sparse_rows<T, Id>},
         most_rows / ranks);
     if (kept) weight.slot->settle();
     return kept;

@@ -3,15 +3,14 @@
 #pragma once
 
 /// @file
-/// Reduces a pending gradient that consists of the rows of a few tokens: the rows are gathered, and each rank adds
-/// them up.
+/// Reduces a pending gradient that consists of sparse rows: the rows are gathered, and each rank adds them up.
 
 #include <shardwise/autograd/slot.hpp>
 #include <shardwise/tensor/buckets.hpp>
 
 namespace shardwise::detail {
 
-/// The rows of all ranks and, when they have arrived, the gradient, summed in the order of the tokens.
+/// The rows of all ranks and, when they have arrived, the gradient, summed in the order of the ids.
 class CarriedRows final : public Counted {
  public:
   /// `gradient`: a tensor without a block, in its final layout. `arrival` receives it with a block.
@@ -25,7 +24,7 @@ class CarriedRows final : public Counted {
   static constexpr void carry(const Shared<CarriedRows>& all, Buckets& buckets, AxisSet axes,
                               DataType travels, Phase phase) {
     const AxisSet columns = all->gradient_.layout.axes_sharding(1);
-    for (TokenRows& some : all->rows_) {
+    for (SparseRows& some : all->rows_) {
       auto bring = [&](AnyTensor& part, AxisSet cut, DataType as) {
         const Layout to = Layout::by_axis(part.layout.axes, [&](int axis) {
           if ((axes >> axis & 1u) == 0) return part.layout[axis];
@@ -46,7 +45,7 @@ class CarriedRows final : public Counted {
   constexpr void add_up() {
     const AnyBox box = gradient_.box();
     GradientSlot sum(MemoryUse::gradient);
-    for (TokenRows& some : rows_) {
+    for (SparseRows& some : rows_) {
       some.block = {box.begin[0], box.size[0], box.size[1]};
       sum.add_up(some);
       some.ids = some.rows = {};  // keep the list: `carry` may still be iterating over it
@@ -56,7 +55,7 @@ class CarriedRows final : public Counted {
 
   AnyTensor gradient_;
   Shared<CompletionHandler> arrival_;
-  PooledList<TokenRows> rows_;
+  PooledList<SparseRows> rows_;
   std::size_t missing_;
 };
 

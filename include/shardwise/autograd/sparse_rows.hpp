@@ -3,8 +3,8 @@
 #pragma once
 
 /// @file
-/// A gradient that is zero except in a few rows: that of an embedding's table, from a batch with far fewer tokens than
-/// the vocabulary. It is kept as the tokens and the gradients of their rows, which are smaller than the table.
+/// A gradient that is zero except in a few rows: that of an embedding's table, if a batch looks up few of its rows. It
+/// is kept as the ids of these rows and their gradients, which are smaller than the table.
 
 #include <shardwise/kernel/embedding.hpp>
 #include <shardwise/tensor/any_tensor.hpp>
@@ -47,25 +47,25 @@ struct TableBlock {
 };
 
 /// Adds rows[i, :] to row ids[i] - first of a block, in the order of i, for the ids of its rows.
-using AddTokenRows = void (*)(Index count, const void* ids, const TableBlock& block, const void* rows,
-                              void* sums);
+using AddSparseRows = void (*)(Index count, const void* ids, const TableBlock& block, const void* rows,
+                               void* sums);
 template <class T, class Id>
-void add_token_rows(Index count, const void* ids, const TableBlock& block, const void* rows, void* sums) {
+void add_sparse_rows(Index count, const void* ids, const TableBlock& block, const void* rows, void* sums) {
   kernel::embedding_backward(count, static_cast<const Id*>(ids), block.first, block.rows, block.columns,
                              static_cast<const T*>(rows), static_cast<T*>(sums));
 }
 
 /// The contribution of one lookup.
-struct TokenRows {
+struct SparseRows {
   AnyTensor ids;   ///< integers [t…]
   AnyTensor rows;  ///< the gradients of the rows that were looked up, [t…, columns]
   TableBlock block;
   const ElementSum* elements;
-  AddTokenRows add;
+  AddSparseRows add;
 
   constexpr Index bytes() const { return block.rows * block.columns * elements->bytes; }
-  /// The most tokens on any rank: the same number on every rank.
-  constexpr Index most_tokens() const { return ids.box_at(MeshSizes{}).elements(); }
+  /// The most ids on any rank: the same number on every rank.
+  constexpr Index most_ids() const { return ids.box_at(MeshSizes{}).elements(); }
   /// Adds them to sums of all rows.
   constexpr void add_to(const Buffer& sums) const {
     if (sums->data) add(ids.local_elements(), ids.buffer->data, block, rows.buffer->data, sums->data);
