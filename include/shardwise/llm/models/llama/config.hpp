@@ -125,10 +125,10 @@ struct LlamaConfig {
   constexpr double attention_in_layers() const {
     return 1 - real(weights_of_layers(true) / layers - attention_weights()) / layer_work();
   }
-  /// The time to send a token's features in float between hosts, relative to forward and backward of a layer: for a
-  /// link of 300 Mbit/s, and a rank that computes at 100 GFLOP/s.
+  /// The time to send a token's features in float between hosts, relative to forward and backward of a layer.
   constexpr double message_in_layers() const {
-    return (4 * real(features) / 37.5e6) / (6 * layer_work() / 100e9);
+    constexpr double bytes_per_second = 300e6 / 8, flops_per_second = 100e9;  // see docs/learn/pipelines.md
+    return (4 * real(features) / bytes_per_second) / (6 * layer_work() / flops_per_second);
   }
 
   /// Of the adapters of a plan that has them, instead of the plan's. It is not part of config.json.
