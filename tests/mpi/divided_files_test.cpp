@@ -156,7 +156,7 @@ TEST_CASE("the stages of a Llama are exported as the whole, byte by byte, and im
     for_each_division([&](const Job& job, const Division& division) {
       Run<Whole> run(job, division, tied, 3);
       const Index written[]{llm::save_llama(job, run.stages, folder / "parts")};
-      CHECK(detail::sum_of(detail::gather(world(), written)) ==
+      CHECK(detail::sum_of(world().all_gather(written)) ==
             static_cast<Index>(sizeof(float)) * config_of(tied).parameters());
       CHECK(text("parts", "model.safetensors") == text("whole", "model.safetensors"));
       CHECK(text("parts", "config.json") == text("whole", "config.json"));

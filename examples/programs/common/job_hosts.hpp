@@ -59,7 +59,7 @@ inline void warn_of_torn_groups(const Job& mesh) {
   if (hosts.count() == 1) return;
   std::array<char, 256> own{};
   ::gethostname(own.data(), own.size() - 1);
-  const std::vector<std::string> names = sw::detail::gather_each(world, own.data());
+  const std::vector<std::string> names = world.all_gather(own.data());
   if (world.rank() != 0) return;
   std::size_t room = 0;
   for (int host = 0; host < hosts.count(); ++host) room = std::max(room, hosts.ranks_on(host).size());

@@ -261,7 +261,7 @@ std::optional<std::string> line_of_terminal(const Writer& writer) {
     std::fflush(stdout);
     if (std::getline(std::cin, mine)) mine.insert(0, "+");
   }
-  const std::string line = sw::detail::gather_texts(sw::world(), mine);
+  const std::string line = sw::world().broadcast(mine);
   if (line.empty()) return std::nullopt;
   return line.substr(1);
 }

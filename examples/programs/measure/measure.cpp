@@ -257,11 +257,11 @@ int main(int argc, char** argv) {
   return sw::run(argc, argv, [&] {
     if (auto code = parse(app, argc, argv)) return *code;
     const auto watched = watchdog(timeout);
-    sw::detail::together(sw::world(), "the file of speeds", [&] {  // before what takes long
+    sw::throw_on_all_ranks(sw::world(), "the file of speeds", [&] {  // before what takes long
       if (sw::world().rank() == 0) sw::detail::TemporaryFile(file, sw::detail::temporary_token());
     });
     const MeasuredSpeeds speeds = measured(repetitions);
-    sw::detail::together(sw::world(), "the file of speeds", [&] {
+    sw::throw_on_all_ranks(sw::world(), "the file of speeds", [&] {
       if (sw::world().rank() != 0) return;
       sw::write_file_atomically(file, speeds_json(speeds));
       std::printf("%s: %s\n", file.c_str(),

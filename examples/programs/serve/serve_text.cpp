@@ -52,21 +52,7 @@ class Exchange {
  public:
   explicit Exchange(sw::Communicator ranks) : ranks_(std::move(ranks)) {}
 
-  /// Returns once rank 0 has called it, too. The others sleep meanwhile.
-  void wait_for_first_rank() const {
-    // Messages, because on one host a collective in the background waits already when it begins; then the watchdog
-    // would end an idle server.
-    std::int32_t number = 0;
-    const auto messages = std::make_shared<sw::detail::MessageList>();
-    const bool incoming = ranks_.rank() != 0;
-    for (int rank = incoming ? 0 : 1; rank < (incoming ? 1 : ranks_.size()); ++rank)
-      messages->push_back({.rank = rank, .data = &number, .count = 1, .label = 0, .incoming = incoming});
-    sw::Request all = ranks_.send_and_receive(messages, sw::DataType::i32);
-    for (double nap = 1e-3; incoming && !all.test(); nap = std::min(2 * nap, 2e-2))
-      sw::detail::sleep_for(nap);
-    all.wait();
-    for (const auto& message : *messages) sw::detail::check_mpi(message.code, "a message of the first rank");
-  }
+  void wait_for_first_rank() const { ranks_.wait_for_first_rank(); }
   /// The news of rank 0, on every rank.
   News share(const News& news) const {
     std::string text;
@@ -80,7 +66,7 @@ class Exchange {
       const std::vector<std::uint8_t> bytes = sw::Json::to_cbor(all);
       text.assign(bytes.begin(), bytes.end());
     }
-    text = sw::detail::gather_texts(ranks_, text);
+    text = ranks_.broadcast(text);
     if (text.empty()) return {};
     const sw::Json all = sw::Json::from_cbor(text);
     News result{.cancelled = all["cancelled"], .ends = all["ends"], .gives_up = all["gives_up"]};
@@ -188,7 +174,7 @@ void serve(const ServerOptions& options) {
       problem = error.what();
     }
   }
-  problem = sw::detail::gather_texts(sw::world(), problem);
+  problem = sw::world().broadcast(problem);
   if (!problem.empty()) throw std::runtime_error(problem);
   if (server) {
     std::printf("%s: http://%s:%d/v1, %td texts of %td tokens at once\n", served.name.c_str(),

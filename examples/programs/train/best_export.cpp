@@ -75,7 +75,7 @@ void BestExport::write_record() const {
 void BestExport::open(const fs::path& folder, const sw::Json& run, const Allowed& allowed) {
   folder_ = folder;
   const sw::Communicator world = sw::world();
-  sw::detail::together(world, "--export-best", [&] {
+  sw::throw_on_all_ranks(world, "--export-best", [&] {
     if (world.rank() != 0) return;
     record_ = {{"run", run}};
     if (fs::exists(folder)) lock();
@@ -112,13 +112,13 @@ void BestExport::open(const fs::path& folder, const sw::Json& run, const Allowed
         interrupted ? "; its export was interrupted, and is repeated when the run reaches that step" : "");
   });
   const sw::Index mine[]{std::bit_cast<sw::Index>(limit_)};
-  limit_ = std::bit_cast<double>(sw::detail::gather(world, mine).front());
+  limit_ = std::bit_cast<double>(world.all_gather(mine).front());
 }
 
 void BestExport::replace(double loss, std::int64_t step, const std::function<void()>& write) {
   const sw::Communicator world = sw::world();
   const sw::Json next{{"held_out_loss", loss}, {"step", step}};
-  sw::detail::together(world, "--export-best", [&] {
+  sw::throw_on_all_ranks(world, "--export-best", [&] {
     if (world.rank() != 0) return;
     fs::create_directories(folder_);
     if (!lock_) lock();
@@ -128,7 +128,7 @@ void BestExport::replace(double loss, std::int64_t step, const std::function<voi
     write_record();
   });
   write();
-  sw::detail::together(world, "--export-best", [&] {
+  sw::throw_on_all_ranks(world, "--export-best", [&] {
     if (world.rank() != 0) return;
     record_.erase("replaced_by");
     record_.update(next);

@@ -22,7 +22,7 @@ std::string best_plan(const JobOptions& given, const std::filesystem::path& spee
   double memory = memory_limit().bytes / static_cast<double>(hosts.ranks_on(hosts.of(world.rank())).size());
   world.all_reduce(&memory, &memory, 1, sw::DataType::f64, sw::ReduceOp::min);
   std::string options;
-  sw::detail::together(world, "--plan best", [&] {
+  sw::throw_on_all_ranks(world, "--plan best", [&] {
     if (world.rank() != 0) return;
     JobOptions job = given;
     if (hosts.count() > 1) job.job.ranks_per_host = ranks_per_host(hosts);
@@ -43,7 +43,7 @@ std::string best_plan(const JobOptions& given, const std::filesystem::path& spee
     std::printf("the fastest of %zu plans: %s; %.4g s a step, %s on a rank\n", search.found.size(),
                 options.c_str(), best.seconds, sw::bytes_text(best.bytes).c_str());
   });
-  return sw::detail::gather_texts(world, options);
+  return world.broadcast(options);
 }
 
 }  // namespace tools

@@ -78,7 +78,7 @@ void check_local_steps(const TrainOptions& options) {
 /// The memory of the rank that is farthest from its plan. Collective.
 std::string memory_text(sw::Index planned, const PoolBytes& pool) {
   const sw::Index own[]{planned, pool.peak, pool.system};
-  const std::vector<sw::Index> all = sw::detail::gather(sw::world(), own);
+  const std::vector<sw::Index> all = sw::world().all_gather(own);
   const auto excess = [&](std::size_t rank) {
     return static_cast<double>(all[3 * rank + 1]) / static_cast<double>(all[3 * rank]) - 1;
   };
@@ -585,8 +585,8 @@ void Run::check() const {
   sw::detail::Fnv1a group;
   group.add(limit.control_group);
   const sw::Index own[]{plan.peak_bytes(), copies ? saved : 0, std::bit_cast<sw::Index>(group.value)};
-  const std::vector<sw::Index> all = sw::detail::gather(world, own);
-  sw::detail::together(world, "this run", [&] {
+  const std::vector<sw::Index> all = world.all_gather(own);
+  sw::throw_on_all_ranks(world, "this run", [&] {
     double needed = 0, copied = 0;
     for (int rank = 0; rank < world.size(); ++rank) {
       const sw::Index* of_rank = &all[3 * static_cast<std::size_t>(rank)];
@@ -618,11 +618,11 @@ void Run::check() const {
 void Run::check_folder(const std::filesystem::path& folder) const {
   const sw::Communicator world = sw::world();
   const sw::Index own[]{sw::detail::temporary_token()};
-  const auto token = static_cast<std::uint32_t>(sw::detail::gather(world, own).front());
+  const auto token = static_cast<std::uint32_t>(world.all_gather(own).front());
   const std::filesystem::path file = folder / "config.json";
   std::optional<sw::detail::TemporaryFile> trial;
   bool fresh = false;
-  sw::detail::together(world, "this run", [&] {
+  sw::throw_on_all_ranks(world, "this run", [&] {
     if (!prints()) return;
     std::error_code error;
     fresh = std::filesystem::create_directories(folder, error);
@@ -698,7 +698,7 @@ void Run::export_to(const std::filesystem::path& folder, TrainedModel& model) co
     return;
   }
   Texts beside;
-  sw::detail::together(sw::world(), "the export", [&] {
+  sw::throw_on_all_ranks(sw::world(), "the export", [&] {
     const auto add = [&](const std::filesystem::path& file, const char* name) {
       beside[name] = !prints() || file.empty() || !std::filesystem::exists(file)
                          ? std::nullopt
@@ -713,7 +713,7 @@ void Run::export_to(const std::filesystem::path& folder, TrainedModel& model) co
     }
   });
   const sw::Index bytes = model.export_to(folder, special_tokens(), beside);
-  sw::detail::together(sw::world(), "the export", [&] {
+  sw::throw_on_all_ranks(sw::world(), "the export", [&] {
     if (!prints()) return;
     if (options_.format == "pytorch") {
       write_pytorch_file(sw::Weights(folder), folder / "pytorch_model.bin");

@@ -76,7 +76,7 @@ class Checkpointer {
       }
       last[0] = all.back().first;
     });
-    const Index step = detail::gather(ranks_, last).front();
+    const Index step = ranks_.all_gather(last).front();
     return step < 0 ? std::nullopt : std::optional(path_of(step));
   }
 
@@ -175,7 +175,7 @@ class Checkpointer {
   /// An error of rank 0 is one of all: "the checkpoint in FOLDER: …".
   template <class F>
   void on_first(const char* what, F f) const {
-    detail::together(ranks_, what + options_.folder.string(), [&] {
+    throw_on_all_ranks(ranks_, what + options_.folder.string(), [&] {
       if (ranks_.rank() == 0) f();
     });
   }

@@ -139,8 +139,8 @@ inline void check_numbers(const CheckpointContents& contents, std::string_view t
     if (text.size() < 100) text += (text.empty() ? "\"" : ", \"") + name + "\" " + std::to_string(*number);
   }
   const Index mine[]{std::bit_cast<Index>(names.value), std::bit_cast<Index>(values.value)};
-  const std::vector<Index> all = gather(contents.ranks(), mine);
-  together(contents.ranks(), task, [&] {
+  const std::vector<Index> all = contents.ranks().all_gather(mine);
+  throw_on_all_ranks(contents.ranks(), task, [&] {
     for (std::size_t r = 0; 2 * r < all.size(); ++r) {
       if (all[2 * r] != mine[0]) continue;
       if (all[2 * r + 1] == mine[1]) return;
@@ -170,7 +170,7 @@ inline ContentsOfAll contents_of_all(const CheckpointContents& contents, std::st
     CheckpointTensor& made = all.tensors.back();
     made.group_rows = group_rows_of(made.row_bytes());
   }
-  together(ranks, task, [&] {
+  throw_on_all_ranks(ranks, task, [&] {
     for (const CheckpointBlock& block : contents.blocks()) {
       const auto place = places.find(block.name);
       if (place == places.end())
@@ -180,7 +180,7 @@ inline ContentsOfAll contents_of_all(const CheckpointContents& contents, std::st
     }
   });
   std::string numbers;
-  together(ranks, task, [&] {
+  throw_on_all_ranks(ranks, task, [&] {
     for (const auto& [name, number] : contents.numbers()) {
       if (tells) numbers += Json{name, *number}.dump() + '\n';
     }

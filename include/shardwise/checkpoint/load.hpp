@@ -197,7 +197,7 @@ SHARDWISE_INLINE LoadedCheckpoint load_checkpoint(const std::filesystem::path& f
   });
   problems.throw_together(ranks, task);
   const Index mine[]{static_cast<Index>(manifest.checksum)};
-  const std::vector<Index> checksums = detail::gather(ranks, mine);
+  const std::vector<Index> checksums = ranks.all_gather(mine);
   if (std::ranges::count(checksums, mine[0]) != ranks.size()) {
     detail::fail<std::runtime_error>(
         {task, ": ", folder.string(), " is not the same checkpoint on all ranks"});

@@ -62,21 +62,21 @@ SHARDWISE_INLINE void CheckedTransport::check(const Call& call) {
   const Communicator ranks(checked_);
   const auto refuse = [&](std::size_t one, std::size_t other, std::string_view what) {
     const std::string where = PlaceInProgram::here().text();
-    const auto calls = gather_each(ranks, text_of(call) + (where.empty() ? "" : " at " + where));
+    const auto calls = ranks.all_gather(text_of(call) + (where.empty() ? "" : " at " + where));
     fail<std::runtime_error>({what, " ", calls_, ": rank ", other, " of these calls ", calls[other],
                               ", but rank ", one, " ", calls[one]});
   };
   ++calls_;
   if (!ranks.have_same(number_of(call))) {
     const Index number[]{std::bit_cast<Index>(number_of(call))};
-    const std::vector<Index> numbers = gather(ranks, number);
+    const std::vector<Index> numbers = ranks.all_gather(number);
     const auto unlike = std::ranges::adjacent_find(numbers, std::ranges::not_equal_to());
     refuse(0, static_cast<std::size_t>(unlike - numbers.begin()) + 1, "ranks differ in their collective");
   }
   if (call.kind != Collective::all_to_all) return;
   std::vector<Index> sizes(call.counts.begin(), call.counts.end());
   sizes.insert(sizes.end(), call.arriving.begin(), call.arriving.end());
-  const std::vector<Index> all = gather(ranks, sizes);
+  const std::vector<Index> all = ranks.all_gather(sizes);
   const auto count = static_cast<std::size_t>(size());
   for (std::size_t from = 0; from < count; ++from) {
     for (std::size_t to = 0; to < count; ++to) {

@@ -94,6 +94,13 @@ class Communicator {
     return begin(all_gather_of(in, out, counts, offsets, type));
   }
 
+  /// All ranks' numbers, as many of each: those of rank r begin at r * mine.size(). Collective.
+  std::vector<Index> all_gather(std::span<const Index> mine) const;
+  /// Each rank's text. Collective.
+  std::vector<std::string> all_gather(std::string_view mine) const;
+  /// The text of rank 0; that of other ranks does not count. Collective.
+  std::string broadcast(std::string_view text) const;
+
   /// out = block `rank()` of the reduction of every rank's `in`, whose blocks have counts[0], counts[1], …
   /// elements: the same on all ranks. `in == out` works in place, on some ranks or all; the result is then at the
   /// beginning of the buffer.
@@ -121,6 +128,9 @@ class Communicator {
 
   /// Returns when every rank has called it.
   void barrier() const { run({.kind = Collective::none}); }
+  /// Returns when rank 0 has called it, too. The others sleep meanwhile, for hours if need be: the watchdog does not
+  /// count it as waiting. All must call it.
+  void wait_for_first_rank() const;
 
   /// Whether all ranks pass true, so that they can throw or stop together. Collective: an all-reduce of four bytes.
   bool agree(bool ok) const {
@@ -228,13 +238,7 @@ class Communicator {
 
 namespace detail {
 
-/// All ranks' numbers, as many of each: those of rank r begin at r * mine.size(). Collective.
-std::vector<Index> gather(const Communicator& ranks, std::span<const Index> mine);
-
-/// Each rank's text. Collective.
-std::vector<std::string> gather_each(const Communicator& ranks, std::string_view mine);
-
-/// The same, one after another. Collective.
+/// The texts of all ranks, one after another. Collective.
 std::string gather_texts(const Communicator& ranks, std::string_view mine);
 
 /// All the ranks of a simulation, if this thread is one of them.
@@ -296,6 +300,43 @@ SHARDWISE_INLINE Communicator Communicator::by_host() const {
   return std::is_sorted(ranks.begin(), ranks.end()) ? *this : subgroup(ranks);
 }
 
+SHARDWISE_INLINE std::vector<Index> Communicator::all_gather(std::span<const Index> mine) const {
+  const std::vector<Index> counts(static_cast<std::size_t>(size()), static_cast<Index>(mine.size()));
+  std::vector<Index> all(counts.size() * mine.size());
+  all_gather(mine.data(), all.data(), counts, detail::offsets_of(counts), data_type<Index>);
+  return all;
+}
+
+SHARDWISE_INLINE std::vector<std::string> Communicator::all_gather(std::string_view mine) const {
+  const Index bytes[]{static_cast<Index>(mine.size())};
+  const std::vector<Index> lengths = all_gather(bytes);
+  std::string all(static_cast<std::size_t>(detail::sum_of(lengths)), '\0');
+  all_gather(mine.data(), all.data(), lengths, detail::offsets_of(lengths), DataType::u8);
+  std::vector<std::string> texts;
+  for (std::size_t begin = 0; texts.size() < lengths.size(); begin += texts.back().size())
+    texts.push_back(all.substr(begin, static_cast<std::size_t>(lengths[texts.size()])));
+  return texts;
+}
+
+SHARDWISE_INLINE std::string Communicator::broadcast(std::string_view text) const {
+  return all_gather(rank() == 0 ? text : std::string_view()).front();
+}
+
+SHARDWISE_INLINE void Communicator::wait_for_first_rank() const {
+  // Messages, because on one host a collective in the background waits already when it begins; then the watchdog
+  // would end a job that is idle.
+  std::int32_t number = 0;
+  const auto messages = std::make_shared<detail::MessageList>();
+  const bool incoming = rank() != 0;
+  for (int other = incoming ? 0 : 1; other < (incoming ? 1 : size()); ++other)
+    messages->push_back({.rank = other, .data = &number, .count = 1, .label = 0, .incoming = incoming});
+  Request all = send_and_receive(messages, DataType::i32);
+  for (double nap = 1e-3; incoming && !all.test(); nap = std::min(2 * nap, 2e-2)) detail::sleep_for(nap);
+  all.wait();
+  for (const detail::Message& message : *messages)
+    detail::check_mpi(message.code, "a message of the first rank");
+}
+
 SHARDWISE_INLINE void Communicator::run(Call call) const {
   const detail::Waiting here(call.name(), call.bytes(), axes_);
   call.axes = axes_.c_str();
@@ -314,27 +355,9 @@ SHARDWISE_INLINE Request Communicator::begin(Call call) const {
 
 namespace detail {
 
-SHARDWISE_INLINE std::vector<Index> gather(const Communicator& ranks, std::span<const Index> mine) {
-  const std::vector<Index> counts(static_cast<std::size_t>(ranks.size()), static_cast<Index>(mine.size()));
-  std::vector<Index> all(counts.size() * mine.size());
-  ranks.all_gather(mine.data(), all.data(), counts, offsets_of(counts), data_type<Index>);
-  return all;
-}
-
-SHARDWISE_INLINE std::vector<std::string> gather_each(const Communicator& ranks, std::string_view mine) {
-  const Index bytes[]{static_cast<Index>(mine.size())};
-  const std::vector<Index> lengths = gather(ranks, bytes);
-  std::string all(static_cast<std::size_t>(sum_of(lengths)), '\0');
-  ranks.all_gather(mine.data(), all.data(), lengths, offsets_of(lengths), DataType::u8);
-  std::vector<std::string> texts;
-  for (std::size_t begin = 0; texts.size() < lengths.size(); begin += texts.back().size())
-    texts.push_back(all.substr(begin, static_cast<std::size_t>(lengths[texts.size()])));
-  return texts;
-}
-
 SHARDWISE_INLINE std::string gather_texts(const Communicator& ranks, std::string_view mine) {
   std::string all;
-  for (const std::string& text : gather_each(ranks, mine)) all += text;
+  for (const std::string& text : ranks.all_gather(mine)) all += text;
   return all;
 }
 

@@ -56,23 +56,15 @@ class Problems {
   std::vector<std::string> list_;
 };
 
-/// Runs work() on each rank. An exception on any rank becomes an error on all ranks. Collective.
-template <class F>
-void together(const Communicator& ranks, std::string_view task, F work) {
-  Problems problems;
-  problems.guard(work);
-  problems.throw_together(ranks, task);
-}
-
 #ifdef SHARDWISE_BODIES
 
 SHARDWISE_INLINE void Problems::throw_together(const Communicator& ranks, std::string_view task) const {
   const Index mine[]{static_cast<Index>(list_.size())};
-  const std::vector<Index> counts = gather(ranks, mine);
+  const std::vector<Index> counts = ranks.all_gather(mine);
   // The ranks' lists overlap, so the longest is a lower bound of the total.
   const Index most = *std::max_element(counts.begin(), counts.end());
   if (most == 0) return;
-  const std::vector<std::string> texts = gather_each(ranks, packed());
+  const std::vector<std::string> texts = ranks.all_gather(packed());
 
   std::vector<std::string> problems;  // in the order in which the ranks report them
   std::map<std::string, std::vector<int>, std::less<>> found_by;
@@ -99,3 +91,17 @@ SHARDWISE_INLINE void Problems::throw_together(const Communicator& ranks, std::s
 #endif
 
 }  // namespace shardwise::detail
+
+namespace shardwise {
+
+/// Runs work(), which must not be collective, on each rank. If it throws on one rank, all ranks throw a
+/// `std::runtime_error` when they have done theirs: "TASK: what() (rank 1)". So no rank waits for one that has failed.
+/// Collective.
+template <class F>
+void throw_on_all_ranks(const Communicator& ranks, std::string_view task, F work) {
+  detail::Problems problems;
+  problems.guard(work);
+  problems.throw_together(ranks, task);
+}
+
+}  // namespace shardwise

@@ -105,7 +105,7 @@ SHARDWISE_INLINE void require_same(const Communicator& ranks, std::span<const Na
   hash.add(text);
   if (ranks.have_same(hash.value)) return;
 
-  const std::vector<std::string> texts = detail::gather_each(ranks, text);
+  const std::vector<std::string> texts = ranks.all_gather(text);
   const auto unlike = std::ranges::adjacent_find(texts, std::ranges::not_equal_to()) + 1;
   const auto list = detail::named_texts(*unlike), expected = detail::named_texts(texts[0]);
   const auto i = static_cast<std::size_t>(std::ranges::mismatch(list, expected).in1 - list.begin());

@@ -174,7 +174,7 @@ inline std::string trace_of_all_ranks(const Communicator& ranks, const std::vect
   ranks.barrier();
   const auto nanoseconds = [](double seconds) { return static_cast<Index>(std::llround(seconds * 1e9)); };
   const Index mine[] = {nanoseconds(clock_seconds()), nanoseconds(recorded.front().begin)};
-  const std::vector<Index> all = detail::gather(ranks, mine);
+  const std::vector<Index> all = ranks.all_gather(mine);
   // The time of the barrier on the clock of a host, and how long before it the first event began.
   const auto barrier_of = [&](int rank) {
     int same = 0;

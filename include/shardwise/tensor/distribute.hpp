@@ -128,7 +128,7 @@ struct FromLocal {
     if (alike != 0) held.add(bytes);
     mine.push_back(std::bit_cast<Index>(held.value));
     const std::size_t numbers = mine.size();
-    const std::vector<Index> all = gather(mesh.communicator(), mine);
+    const std::vector<Index> all = mesh.communicator().all_gather(mine);
     auto block_of = [&](std::size_t rank) {
       Shape<Rank> size{};
       for (std::size_t dim = 0; dim < Rank; ++dim) size[dim] = all[rank * numbers + dim];

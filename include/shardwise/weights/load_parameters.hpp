@@ -102,7 +102,7 @@ SHARDWISE_INLINE Index load_parameters(const Communicator& ranks, const std::vec
     if (weights) check_used(used, *weights, options, problems);
   });
   problems.throw_together(ranks, "load_weights");
-  together(ranks, "load_weights", [&] {
+  throw_on_all_ranks(ranks, "load_weights", [&] {
     for (std::size_t i = 0; i < names.size(); ++i) {
       const AnyTensor x = parameters[i].cell->writable();
       const std::vector<std::string> each = expanded_names(names[i]);

@@ -42,7 +42,7 @@ template <class T, int Rank, class... Placements, class MeshType,
           class Problem = detail::finished_problem<T, Rank, MeshType, Placements...>>
 auto read_tensor(const MeshType& mesh, const std::filesystem::path& path, std::string_view name) {
   Tensor<T, Rank, MeshType, Placements...> x;
-  detail::together(mesh.communicator(), "read_tensor", [&] {
+  throw_on_all_ranks(mesh.communicator(), "read_tensor", [&] {
     const Weights weights(path);
     const StoredTensor& stored = weights.tensor(name);
     if (stored.shape.size() != static_cast<std::size_t>(Rank)) {

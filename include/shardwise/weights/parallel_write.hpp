@@ -102,7 +102,7 @@ class ParallelWrite {
     for (const auto& [name, text] : plan_.beside) texts.add(name + '\0');
     for (const OutputFile& file : plan_.files) texts.add(file.target.string() + '\0' + file.head);
     const std::array<Index, 2> mine{std::bit_cast<Index>(texts.value), static_cast<Index>(name_token())};
-    const std::vector<Index> all = gather(work_.ranks, mine);
+    const std::vector<Index> all = work_.ranks.all_gather(mine);
     for (std::size_t r = 1; 2 * r < all.size(); ++r) {
       if (all[2 * r] == all[0]) continue;
       fail<std::runtime_error>(
@@ -284,7 +284,7 @@ template <class Collect>
 Index write_together(const Communicator& ranks, std::string_view task, const Path& path,
                      const SaveOptions& options, Collect collect, Writers writers = Writers::all_alike) {
   std::vector<WrittenTensor> tensors;
-  together(ranks, task, [&] { collect(tensors); });
+  throw_on_all_ranks(ranks, task, [&] { collect(tensors); });
   return plan_and_write(ranks, task, path, options, tensors, writers);
 }
 
@@ -302,7 +302,7 @@ SHARDWISE_INLINE Index plan_and_write(const Communicator& ranks, std::string_vie
     }
   }
   OutputPlan plan;
-  together(ranks, task, [&] { plan = plan_output(path, std::move(stored), options); });
+  throw_on_all_ranks(ranks, task, [&] { plan = plan_output(path, std::move(stored), options); });
   CollectiveWrite work(ranks, std::string(task));
   return ParallelWrite(work, std::move(plan), tensors).run();
 }

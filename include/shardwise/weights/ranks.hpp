@@ -16,7 +16,7 @@ struct CollectiveWrite {
   /// Collective.
   CollectiveWrite(Communicator all, std::string name) : ranks(std::move(all)), task(std::move(name)) {
     const Index mine[]{temporary_token()};
-    token = static_cast<std::uint32_t>(gather(ranks, mine).front());
+    token = static_cast<std::uint32_t>(ranks.all_gather(mine).front());
   }
 
   /// Runs work() on this rank, if it has met no error before.

@@ -35,7 +35,7 @@ std::vector<TensorOfAll> tensors_of_all(const Communicator& ranks, std::string_v
 SHARDWISE_INLINE std::vector<TensorOfAll> tensors_of_all(const Communicator& ranks, std::string_view task,
                                                          const std::vector<TensorOfAll>& mine) {
   std::string told;
-  together(ranks, task, [&] {  // a name that is not UTF-8 is an error
+  throw_on_all_ranks(ranks, task, [&] {  // a name that is not UTF-8 is an error
     for (const TensorOfAll& tensor : mine) {
       told += Json{tensor.name, name_of(tensor.type), tensor.shape, tensor.layout, tensor.first_rank}.dump() +
               '\n';

@@ -33,11 +33,11 @@ TokenCorpus open_tokens(const auto& source, const Path& cache) {
 TokenCorpus open_tokens(const Communicator& ranks, std::string_view task, const auto& source,
                         const Path& cache) {
   std::optional<TokenFileHeader> prepared;
-  together(ranks, task, [&] {
+  throw_on_all_ranks(ranks, task, [&] {
     if (ranks.rank() == 0 && !cache.empty()) prepared = prepare_cache(source, cache);
   });
   std::optional<TokenCorpus> corpus;
-  together(ranks, task, [&] {
+  throw_on_all_ranks(ranks, task, [&] {
     if (!cache.empty()) check_trusted(cache);
     corpus = cache.empty() ? tokens_in_memory(source)
              : prepared    ? open_prepared(cache, *prepared)
@@ -47,8 +47,8 @@ TokenCorpus open_tokens(const Communicator& ranks, std::string_view task, const 
   // Compares the tokens and the given tokenizers: a cache only records the first rank's tokenizer.
   const std::array<Index, 2> mine{std::bit_cast<Index>(corpus->fingerprint()),
                                   std::bit_cast<Index>(std::uint64_t{source.tokenizer.fingerprint()})};
-  const std::vector<Index> all = gather(ranks, mine);
-  together(ranks, task, [&] {
+  const std::vector<Index> all = ranks.all_gather(mine);
+  throw_on_all_ranks(ranks, task, [&] {
     if (mine[1] != all[1]) throw std::runtime_error("another tokenizer than on rank 0");
     if (mine[0] == all[0]) return;
     throw std::runtime_error(cache.empty()

@@ -216,8 +216,8 @@ template <class Module>
 Index load_adapters(Module& module, const std::filesystem::path& folder, const AdapterOptions& options = {}) {
   const detail::AdaptersOf adapters = detail::adapters_of(module);
   const Communicator ranks = detail::ranks_of_parameters(adapters.parameters);
-  detail::together(ranks, "load_adapters",
-                   [&] { detail::check_adapter_config(folder / detail::adapter_config_name, adapters); });
+  throw_on_all_ranks(ranks, "load_adapters",
+                     [&] { detail::check_adapter_config(folder / detail::adapter_config_name, adapters); });
   return detail::load_parameters(ranks, adapters.parameters, false, folder / detail::adapter_weights_name,
                                  {.name_of = detail::adapter_name(options.name_of)});
 }

@@ -126,7 +126,7 @@ Index load_llama(const Communicator& ranks, Model& model, const LlamaConfig& con
                  const std::filesystem::path& path) {
   if (config.interleaved && !adapted_layers(model).empty())
     throw std::invalid_argument("load_llama: adapters are for Hugging Face's files, and not for GGUF");
-  together(ranks, "load_llama", [&] { check_weights(path, config, ranks.rank(), ranks.size()); });
+  throw_on_all_ranks(ranks, "load_llama", [&] { check_weights(path, config, ranks.rank(), ranks.size()); });
   auto may_be_surplus = [&](std::string_view name) { return is_surplus(config, name); };
   return load_parameters(ranks, given_parameters_of(model), DividedModule<Model>, path,
                          {.name_of = hugging_face_names(config),
