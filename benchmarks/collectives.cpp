@@ -7,6 +7,7 @@
 /// training does: data that nobody has written since the last call is in the caches of both. The results are compared.
 
 #include <cmath>
+#include <numeric>
 #include <string>
 
 #include "support.hpp"
@@ -41,10 +42,12 @@ class Report {
         count_(std::max<Index>(bytes / 4 / all.size(), 1) * all.size()),
         counts_(static_cast<std::size_t>(all.size()), count_ / all.size()),
         int_counts_(counts_.begin(), counts_.end()),
-        offsets_(sw::detail::offsets_of(counts_)),
+        offsets_(counts_.size()),
         in_(count_),
         ours_(count_),
-        mpi_(count_) {}
+        mpi_(count_) {
+    std::exclusive_scan(counts_.begin(), counts_.end(), offsets_.begin(), Index{0});
+  }
 
   void run() {
     const auto f32 = sw::DataType::f32;

@@ -95,26 +95,8 @@ class TrainedLlama final : public TrainedModel {
     if (diloco_) contents.add("outer", *diloco_, stages_);  // equal on all replicas
   }
   sw::Index saved_bytes() override {
-    const auto part = [](const sw::detail::AnyTensor& x) {
-      const sw::detail::AnyBox box = x.box();
-      const sw::AxisSet copies = x.layout.axes_where([](sw::Placement p) { return !p.is_shard(); });
-      const sw::Index rows =
-          sw::balanced_block(box.size[0], sw::group_size(x.mesh.sizes(), x.mesh.axes(), copies),
-                             sw::group_rank(x.mesh.sizes(), x.mesh.coordinates(), x.mesh.axes(), copies))
-              .size;
-      return rows > 0 ? box.elements() / box.size[0] * rows * x.element_bytes() : 0;
-    };
-    const auto state = [&](auto& optimizer) {
-      sw::Index bytes = 0;
-      optimizer.for_each_state(
-          stages_, [&](const std::string&, const sw::detail::AnyTensor& x) { bytes += part(x); },
-          [](const std::string&, std::int64_t&) {});
-      return bytes;
-    };
-    sw::Index bytes = state(optimizer_);
-    for (const auto& parameter : sw::detail::distinct(sw::detail::named_parameters_of(stages_)))
-      bytes += part(parameter.cell->stored);
-    const sw::Index outer = diloco_ ? state(*diloco_) : 0;
+    const sw::Index bytes = sw::checkpoint_bytes(stages_) + sw::checkpoint_bytes(optimizer_, stages_);
+    const sw::Index outer = diloco_ ? sw::checkpoint_bytes(*diloco_, stages_) : 0;
     return is_first_replica() ? bytes + outer : bytes;
   }
   sw::Index export_to(const std::filesystem::path& folder, const sw::llm::LlamaTokens& special,

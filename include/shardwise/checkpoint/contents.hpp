@@ -199,6 +199,36 @@ inline ContentsOfAll contents_of_all(const CheckpointContents& contents, std::st
   return all;
 }
 
+/// The rows of its block of a tensor that this rank writes: ranks with the same block divide them.
+inline Range own_rows(const AnyTensor& x) {
+  const AxisSet copies = x.layout.axes_where([](Placement p) { return !p.is_shard(); });
+  return balanced_block(x.box().size[0], group_size(x.mesh.sizes(), x.mesh.axes(), copies),
+                        group_rank(x.mesh.sizes(), x.mesh.coordinates(), x.mesh.axes(), copies));
+}
+inline Index own_bytes(const AnyTensor& x) {
+  const AnyBox box = x.box();
+  const Index rows = own_rows(x).size;
+  return rows > 0 ? box.elements() / box.size[0] * rows * x.element_bytes() : 0;
+}
+
 }  // namespace detail
+
+/// The bytes that this rank writes when a checkpoint saves the parameters of a module. Also for a dry mesh.
+template <class Module>
+Index checkpoint_bytes(Module& module) {
+  Index bytes = 0;
+  for (const auto& parameter : detail::distinct(detail::named_parameters_of(module)))
+    bytes += detail::own_bytes(parameter.cell->stored);
+  return bytes;
+}
+/// The same for the state of an optimizer of these parameters, which is made if it is not there yet.
+template <class Optimizer, class Module>
+Index checkpoint_bytes(Optimizer& optimizer, Module& module) {
+  Index bytes = 0;
+  optimizer.for_each_state(
+      module, [&](const std::string&, const detail::AnyTensor& x) { bytes += detail::own_bytes(x); },
+      [](const std::string&, std::int64_t&) {});
+  return bytes;
+}
 
 }  // namespace shardwise

@@ -45,10 +45,7 @@ inline std::vector<OwnPiece> own_pieces(const CheckpointContents& contents, cons
     AnyBox box = block.tensor.box();
     if (box.elements() == 0) continue;
     const Index row = box.elements() / box.size[0] * block.tensor.element_bytes();
-    const MeshView& mesh = block.tensor.mesh;
-    const AxisSet copies = block.tensor.layout.axes_where([](Placement p) { return !p.is_shard(); });
-    const Range rows = balanced_block(box.size[0], group_size(mesh.sizes(), mesh.axes(), copies),
-                                      group_rank(mesh.sizes(), mesh.coordinates(), mesh.axes(), copies));
+    const Range rows = own_rows(block.tensor);
     if (rows.size == 0) continue;
     box.begin[0] += rows.begin;
     box.size[0] = rows.size;
@@ -175,7 +172,7 @@ class CheckpointSave {
       mine = Json{own_bytes(), pieces}.dump() + '\n';
     });
     const Index bytes[]{static_cast<Index>(mine.size())};
-    const std::vector<Index> lengths = gather(work_.ranks, bytes);
+    const std::vector<Index> lengths = work_.ranks.all_gather(bytes);
     work_.on_each([&] { text.resize(static_cast<std::size_t>(sum_of(lengths))); });
     end_step();
     work_.ranks.all_gather(mine.data(), text.data(), lengths, offsets_of(lengths), DataType::u8);
