@@ -23,7 +23,7 @@ const std::filesystem::path folder = SHARDWISE_FAMILIES;
 
 /// The template, where {% generation %} stands around answers; or one without it.
 std::string template_of(const std::string& family, bool marks_answers) {
-  std::string text = detail::read_text(folder / (family + ".jinja"));
+  std::string text = read_text(folder / (family + ".jinja"));
   for (const auto& [from, to] :
        {std::pair{" generation %}", " if true %}"}, {" endgeneration %}", " endif %}"}}) {
     for (std::size_t at = 0; !marks_answers && (at = text.find(from, at)) != text.npos;)
@@ -54,7 +54,7 @@ std::string without_brackets(std::string text) {
 }
 
 TEST_CASE("the chat templates of each family write what Jinja2 writes, and learn the answers") {
-  const auto all = OrderedJson::parse(detail::read_text(folder / "chat_templates.json"));
+  const auto all = OrderedJson::parse(read_text(folder / "chat_templates.json"));
   CHECK(all["families"].size() == 11);
   int texts = 0;
   for (const auto& each : all["families"].items()) {

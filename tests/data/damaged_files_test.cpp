@@ -110,7 +110,7 @@ TEST_CASE("NaN and Infinity, which Python writes, are read, but for no number an
   CHECK(json.at("d") == 2);
   CHECK(json.at("b").size() == 3);
   CHECK(json.at("b")[1] == 1);
-  const detail::JsonPart part(json);
+  const JsonPart part(json);
   CHECK_THROWS_WITH_AS(part["a"].positive_number(),
                        R"(a: it is {"not a number":null}, expected a positive number)", std::runtime_error);
   CHECK_THROWS_AS(part.get<std::string>("a"), std::runtime_error);
@@ -260,7 +260,7 @@ TEST_CASE("what killed processes left is removed, and nothing else") {
   for (const std::string name :
        {"text.tmp-sw7", "text.tmp-mine", "text.tmp-sw7x", "text.tmp-sw", "other.tmp-sw7"})
     folder.file(name, "x");
-  const detail::TemporaryFile under_way(target, 8);
+  const TemporaryFile under_way(target, {}, 8);
   write_file_atomically(target, "y");
   std::vector<std::string> left;
   for (const auto& entry : fs::directory_iterator(folder.path()))
@@ -279,7 +279,7 @@ TEST_CASE("what replaces a file keeps its mode and its owner") {
     REQUIRE(::chmod(target.c_str(), wanted) == 0);
     write_file_atomically(target, "new");
     CHECK(mode(target) == wanted);
-    CHECK(detail::read_text(target) == "new");
+    CHECK(read_text(target) == "new");
   }
   if (::geteuid() == 0) {
     REQUIRE(::chown(target.c_str(), 1234, 4321) == 0);
@@ -289,7 +289,7 @@ TEST_CASE("what replaces a file keeps its mode and its owner") {
     CHECK(mode(target) == 0604);
   }
   {  // nobody else reads what is under way
-    const detail::TemporaryFile next(target, 7);
+    const TemporaryFile next(target, {}, 7);
     CHECK(mode(next.file().path()) == 0600);
   }
   write_file_atomically(folder / "fresh", "x");

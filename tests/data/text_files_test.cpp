@@ -61,8 +61,8 @@ TEST_CASE("a corpus is files and folders, and errors name the path") {
   fs::create_directory(folder / "empty");
   CHECK_THROWS_WITH_AS(text_of({folder / "empty"}),
                        ("there is no text in " + (folder / "empty").string()).c_str(), std::runtime_error);
-  CHECK(detail::read_text("/proc/self/status").starts_with("Name:"));  // its size says 0
-  CHECK_THROWS_WITH_AS(detail::read_text(folder), (folder.string() + ": not a regular file").c_str(),
+  CHECK(read_text("/proc/self/status").starts_with("Name:"));  // its size says 0
+  CHECK_THROWS_WITH_AS(read_text(folder), (folder.string() + ": not a regular file").c_str(),
                        std::runtime_error);
   fs::remove_all(folder);
 }

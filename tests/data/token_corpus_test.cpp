@@ -98,7 +98,7 @@ TEST_CASE("fingerprints are XXH64, however the bytes come") {
   CHECK(detail::fingerprint_of(text) == 0xfbcea83c8a378bf1u);
   const std::string longer = text + text + text + text;
   for (std::size_t cut = 0; cut <= longer.size(); ++cut) {
-    detail::Fingerprint pieces;
+    Fingerprint pieces;
     pieces.add(std::string_view(longer).substr(0, cut)).add(std::string_view(longer).substr(cut));
     CHECK(pieces.value() == detail::fingerprint_of(longer));
     CHECK(pieces.add(0x0706050403020100u).value() ==

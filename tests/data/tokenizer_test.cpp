@@ -67,7 +67,7 @@ json split_by(json pattern, const char* behavior, bool invert = false) {
 /// The words that a pre-tokenizer makes of a text.
 Texts words_of(const json& pre_tokenizer, std::string_view text) {
   llm::detail::Words words{std::string(text), {{0, text.size(), true}}};
-  llm::detail::read_pre_tokenizer(detail::JsonPart(pre_tokenizer))(words);
+  llm::detail::read_pre_tokenizer(JsonPart(pre_tokenizer))(words);
   Texts result;
   for (const auto& word : words.words) result.emplace_back(words[word]);
   return result;
@@ -557,7 +557,7 @@ TEST_CASE("characters that are no tokens") {
 TEST_CASE("decoders") {
   auto decode = [](const char* decoder, Texts tokens) {
     const json part = json::parse(decoder);
-    llm::detail::read_decoder(detail::JsonPart(part))(tokens, 1000);
+    llm::detail::read_decoder(JsonPart(part))(tokens, 1000);
     return tokens;
   };
   CHECK(decode(R"({"type": "Strip", "content": "_", "start": 1, "stop": 2})", {"__a___", "_", "b"}) ==

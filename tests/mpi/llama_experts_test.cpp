@@ -96,7 +96,7 @@ const char* const deepseek_v3 = R"({"architectures": ["DeepseekV3ForCausalLM"], 
   "topk_group": 4, "topk_method": "noaux_tc", "v_head_dim": 128, "vocab_size": 129280})";
 
 Json published(const char* text) { return parse_json(text, "published"); }
-llm::LlamaConfig read(const Json& json) { return llm::detail::llama_config_of(json); }
+llm::LlamaConfig read(const Json& json) { return llm::parse_llama_config(json); }
 std::string problem(const Json& json) {
   return error_of([&] { read(json); });
 }
@@ -192,7 +192,7 @@ std::map<std::string, std::string> bytes_of(const std::filesystem::path& folder)
   std::map<std::string, std::string> bytes;
   const Weights weights(folder);
   for (const SafetensorsFile& file : weights.files()) {
-    const std::string text = detail::read_text(file.path());
+    const std::string text = read_text(file.path());
     for (const StoredTensor& tensor : file.tensors()) {
       bytes[std::string(tensor.name)] =
           text.substr(static_cast<std::size_t>(tensor.offset), static_cast<std::size_t>(tensor.bytes));

@@ -22,7 +22,7 @@
 namespace shardwise::testing::llama_families {
 namespace {
 
-llm::LlamaConfig read(const Json& json) { return llm::detail::llama_config_of(json); }
+llm::LlamaConfig read(const Json& json) { return llm::parse_llama_config(json); }
 std::string problem(const Json& json) {
   return error_of([&] { read(json); });
 }

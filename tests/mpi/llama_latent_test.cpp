@@ -30,7 +30,7 @@ const char* const deepseek_v3 = R"({"hidden_size": 7168, "kv_lora_rank": 512, "n
 
 llm::LlamaConfig read(const Json& json) {
   llm::LlamaConfig config{.features = 7168, .layers = 1, .heads = 128, .kv_heads = 128, .hidden = 18432};
-  const detail::JsonPart part(json);
+  const JsonPart part(json);
   llm::detail::read_rope(part, config);
   llm::detail::read_latent(part, config);
   return config.checked();
@@ -168,7 +168,7 @@ TEST_CASE("files come back byte for byte, from every mesh") {
         CAPTURE(tensor.name);
         const auto bytes_of = [&](const Weights& weights) {
           const auto& file = weights.file_of(tensor.name);
-          const std::string all = detail::read_text(file.path());
+          const std::string all = read_text(file.path());
           return all.substr(static_cast<std::size_t>(weights.tensor(tensor.name).offset),
                             static_cast<std::size_t>(tensor.bytes));
         };

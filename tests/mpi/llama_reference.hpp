@@ -41,8 +41,8 @@ inline llm::LlamaConfig reference_config(const std::filesystem::path& folder) {
   Json plain = json;
   for (const char* key : {"qk_nope_head_dim", "qk_rope_head_dim", "rope_interleave"}) plain.erase(key);
   plain.update(Json{{"model_type", "llama"}, {"architectures", {"LlamaForCausalLM"}}});
-  llm::LlamaConfig config = llm::detail::llama_config_of(plain);
-  llm::detail::read_latent(detail::JsonPart(json), config);
+  llm::LlamaConfig config = llm::parse_llama_config(plain);
+  llm::detail::read_latent(JsonPart(json), config);
   return config.checked();
 }
 

@@ -315,7 +315,13 @@ int after_output(int code) {
 std::string shown(std::string text) {
   constexpr std::size_t longest = 1000;
   if (text.size() > longest) text.replace(longest, text.npos, " …");
-  return shardwise::detail::without_controls(std::move(text));
+  unsigned char before = 0;
+  for (char& letter : text) {  // control characters, with U+0080 to U+009F
+    const auto c = static_cast<unsigned char>(letter);
+    if (c < 0x20 || c == 0x7f || (before == 0xc2 && c < 0xa0)) letter = c == '\n' || c == '\t' ? ' ' : '?';
+    before = c;
+  }
+  return text;
 }
 
 }  // namespace tools

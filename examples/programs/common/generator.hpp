@@ -81,8 +81,9 @@ class Generator {
     request.check(model_->vocabulary(), known_, static_cast<bool>(decode_));
     const sw::Index tokens = std::ssize(request.prompt);
     if (request.new_tokens > model_->capacity() - tokens) {
-      sw::detail::fail({tokens, " tokens of the prompt and ", request.new_tokens,
-                        " new ones are more than the ", model_->capacity(), " for which a row has room"});
+      throw std::invalid_argument(std::to_string(tokens) + " tokens of the prompt and " +
+                                  std::to_string(request.new_tokens) + " new ones are more than the " +
+                                  std::to_string(model_->capacity()) + " for which a row has room");
     }
     waiting_.push_back({next_, std::move(request)});
     return next_++;

@@ -32,13 +32,13 @@ namespace gguf_file {
 
 using sw::Index;
 using sw::Json;
+using sw::JsonPart;
 using sw::detail::fail;
-using sw::detail::JsonPart;
 
 inline Json values_of(const std::filesystem::path& path) {
   const sw::detail::MappedFile file(path);
   Json values;
-  sw::detail::naming(path.string(), [&] { sw::llm::detail::read_gguf_header(file.bytes(), &values); });
+  sw::prefix_errors(path.string(), [&] { sw::llm::detail::read_gguf_header(file.bytes(), &values); });
   return values;
 }
 
@@ -204,9 +204,9 @@ inline Json tokenizer_json(const JsonPart& values) {
 inline sw::llm::LlamaConfig config_of(const std::filesystem::path& weights) {
   if (!sw::llm::detail::is_gguf(weights)) return sw::llm::read_llama_config(weights / "config.json");
   const sw::detail::MappedFile file(weights);
-  return sw::detail::naming(weights.string(), [&] {
+  return sw::prefix_errors(weights.string(), [&] {
     const sw::Json json = gguf_file::config_json(file.bytes());
-    sw::llm::LlamaConfig config = sw::llm::detail::llama_config_of(json);
+    sw::llm::LlamaConfig config = sw::llm::parse_llama_config(json);
     config.interleaved = json["model_type"] == "llama";
     return config;
   });
@@ -219,10 +219,10 @@ inline std::optional<sw::llm::Tokenizer> tokenizer_of(const std::filesystem::pat
   if (std::filesystem::exists(folder / "tokenizer.json")) return sw::llm::Tokenizer::from_folder(folder);
   if (sw::llm::detail::is_gguf(weights)) {
     const sw::Json values = gguf_file::values_of(weights);
-    const sw::detail::JsonPart all(values, weights.string() + ": ");
+    const sw::JsonPart all(values, weights.string() + ": ");
     if (!all["tokenizer.ggml.model"].null()) {
-      const std::string json = sw::detail::naming(
-          weights.string(), [&] { return gguf_file::tokenizer_json(sw::detail::JsonPart(values)).dump(); });
+      const std::string json = sw::prefix_errors(
+          weights.string(), [&] { return gguf_file::tokenizer_json(sw::JsonPart(values)).dump(); });
       return sw::llm::Tokenizer::from_json(json, weights.string());
     }
   }
@@ -239,7 +239,7 @@ inline std::vector<std::int32_t> ends_of(const std::filesystem::path& weights,
     const sw::Json values = gguf_file::values_of(weights);
     for (const char* name : {"eos", "eot", "eom"}) {
       const std::string key = std::string("tokenizer.ggml.") + name + "_token_id";
-      const sw::detail::JsonPart id = sw::detail::JsonPart(values, weights.string() + ": ")[key];
+      const sw::JsonPart id = sw::JsonPart(values, weights.string() + ": ")[key];
       if (!id.null()) ends.push_back(id.get<std::int32_t>());
     }
   } else {
@@ -254,10 +254,10 @@ inline std::optional<sw::llm::ChatTemplate> chat_template_of(const std::filesyst
   auto chat = sw::llm::ChatTemplate::from_folder(folder_of(weights));
   if (chat || !sw::llm::detail::is_gguf(weights)) return chat;
   const sw::Json values = gguf_file::values_of(weights);
-  const sw::detail::JsonPart all(values, weights.string() + ": ");
+  const sw::JsonPart all(values, weights.string() + ": ");
   if (all["tokenizer.chat_template"].null()) return std::nullopt;
   const auto token = [&](const char* key) -> std::string {
-    const sw::detail::JsonPart id = all[key], tokens = all["tokenizer.ggml.tokens"];
+    const sw::JsonPart id = all[key], tokens = all["tokenizer.ggml.tokens"];
     if (id.null()) return "";
     return tokens[static_cast<std::size_t>(id.integer(0, std::ssize(tokens.json()) - 1))].get<std::string>();
   };

@@ -183,7 +183,7 @@ StepJob job_of(const JobOptions& options, int any_dp) {
       model.balance = 0.001;
     }
     model.experts->experts = *options.experts;
-    static_cast<void>(sw::llm::detail::family_of(model));  // throws if no family has them
+    static_cast<void>(sw::llm::hugging_face_family(model));  // throws if no family has them
   }
   if (options.hidden && model.experts) {
     sw::MixtureOptions& experts = *model.experts;

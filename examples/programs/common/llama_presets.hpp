@@ -49,7 +49,7 @@ constexpr sw::llm::LlamaConfig llama3(sw::Index features, sw::Index layers, sw::
 
 /// "Llama", "Qwen3", …
 inline std::string family_name(const sw::llm::LlamaConfig& config) {
-  const std::string_view architecture = sw::llm::detail::family_of(config).architecture;
+  const std::string_view architecture = sw::llm::hugging_face_family(config).architecture;
   return std::string(architecture.substr(0, architecture.find("ForCausalLM")));
 }
 

@@ -5,10 +5,10 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <numeric>
 #include <string_view>
 #include <utility>
-
-#include <shardwise/base/name.hpp>
+#include <vector>
 
 namespace tools {
 
@@ -154,6 +154,20 @@ std::string renamed_option(const CLI::App& app, const std::string& word) {
   return names;
 }
 
+/// The number of letters to insert, delete or replace to get from `a` to `b`.
+std::size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    std::size_t diagonal = std::exchange(row[0], i);
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t nearest = std::min({row[j] + 1, row[j - 1] + 1, diagonal + (a[i - 1] != b[j - 1])});
+      diagonal = std::exchange(row[j], nearest);
+    }
+  }
+  return row.back();
+}
+
 /// The option of `app` whose spelling is nearest to `word`, or nothing.
 std::string nearest_option(const CLI::App& app, const std::string& word) {
   std::string nearest;
@@ -163,7 +177,7 @@ std::string nearest_option(const CLI::App& app, const std::string& word) {
   for (const CLI::Option* option : app.get_options()) {
     for (const std::string& name : option->get_lnames()) {
       const std::size_t distance =
-          2 * shardwise::detail::edit_distance(word, name) + (word.substr(0, 1) == name.substr(0, 1) ? 0 : 1);
+          2 * edit_distance(word, name) + (word.substr(0, 1) == name.substr(0, 1) ? 0 : 1);
       if (distance < least) nearest = name, least = distance;
     }
   }

@@ -44,7 +44,7 @@ void append_numbers(std::string& bytes, Numbers... numbers) {
 /// Writes a zip file sequentially.
 class ZipWriter {
  public:
-  explicit ZipWriter(const sw::detail::File& file) : file_(file) {}
+  explicit ZipWriter(const sw::File& file) : file_(file) {}
 
   /// `fill(write)` calls write(bytes) until all `size` bytes are written; they begin at a multiple of 64.
   template <class Fill>
@@ -110,7 +110,7 @@ class ZipWriter {
                    elsewhere, elsewhere, static_cast<std::uint16_t>(entry.name.size()), extra);
   }
 
-  const sw::detail::File& file_;
+  const sw::File& file_;
   sw::Index end_ = 0;
   std::vector<Entry> entries_;
 };
@@ -122,8 +122,8 @@ inline std::string storage_of(const sw::StoredTensor& tensor) {
   if (type == sw::StoredType::f32) return "FloatStorage";
   if (type == sw::StoredType::bf16) return "BFloat16Storage";
   if (type == sw::StoredType::f16) return "HalfStorage";
-  sw::detail::fail<std::runtime_error>(
-      {"tensor \"", tensor.name, "\": expected the type F64, F32, BF16 or F16, found ", tensor.type_name()});
+  throw std::runtime_error("tensor \"" + tensor.name + "\": expected the type F64, F32, BF16 or F16, found " +
+                           std::string(tensor.type_name()));
 }
 
 /// {name: _rebuild_tensor_v2(storage, 0, sizes, strides, False, OrderedDict())}
@@ -176,14 +176,14 @@ inline void write_pytorch_file(const sw::Weights& weights, const std::filesystem
   for (const sw::SafetensorsFile& file : weights.files()) {
     for (const sw::StoredTensor& tensor : file.tensors()) tensors.push_back(&tensor);
   }
-  sw::detail::TemporaryFile temporary(path, sw::detail::temporary_token(), weights.files().front().path());
+  sw::TemporaryFile temporary(path, weights.files().front().path());
   detail::ZipWriter zip(temporary.file());
-  zip.add("model/data.pkl", sw::detail::naming(path.string(), [&] { return detail::pickle_of(tensors); }));
+  zip.add("model/data.pkl", sw::prefix_errors(path.string(), [&] { return detail::pickle_of(tensors); }));
   zip.add("model/byteorder", "little");
   std::vector<char> slab(std::size_t{1} << 20);
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const sw::StoredTensor& tensor = *tensors[i];
-    const sw::detail::File source(weights.file_of(tensor.name).path(), O_RDONLY);
+    const sw::File source(weights.file_of(tensor.name).path(), O_RDONLY);
     zip.add("model/data/" + std::to_string(i), tensor.bytes, [&](auto write) {
       for (sw::Index done = 0; done < tensor.bytes;) {
         const sw::Index count = std::min(tensor.bytes - done, std::ssize(slab));

@@ -62,12 +62,12 @@ void each_speed(Speeds& speeds, F f) {
 /// overlap is above 1.
 inline MeasuredSpeeds read_speeds(const std::filesystem::path& file) {
   const sw::Json json = sw::read_json(file);
-  const sw::detail::JsonPart all(json, file.string() + ": ");
+  const sw::JsonPart all(json, file.string() + ": ");
   MeasuredSpeeds speeds;
   std::vector<std::string> known;
   each_speed(speeds, [&](const char* name, double& value, bool required) {
     known.emplace_back(name);
-    const sw::detail::JsonPart entry = all[name];
+    const sw::JsonPart entry = all[name];
     const bool may_be_zero = &value == &speeds.links.overlap;
     if (may_be_zero && entry.json() == 0) {
       value = 0;
@@ -75,7 +75,7 @@ inline MeasuredSpeeds read_speeds(const std::filesystem::path& file) {
       value = entry.positive_number();
     }
   });
-  all.for_each_member([&](const std::string& name, const sw::detail::JsonPart& entry) {
+  all.for_each_member([&](const std::string& name, const sw::JsonPart& entry) {
     if (std::find(known.begin(), known.end(), name) == known.end()) entry.fail("there is no such speed");
   });
   if (speeds.links.overlap > 1) all["overlap"].expected("at most 1");

@@ -6,6 +6,8 @@
 /// The checkpoints in the folder of a run, by name.
 
 #include <algorithm>
+#include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -16,10 +18,6 @@ namespace tools {
 
 namespace sw = shardwise;
 
-inline bool is_unfinished(const std::filesystem::path& checkpoint) {
-  return checkpoint.filename().string().find(sw::detail::temporary_mark) != std::string::npos;
-}
-
 /// In the order of the steps, including unfinished ones.
 inline std::vector<std::filesystem::path> step_folders(const std::filesystem::path& folder) {
   std::vector<std::filesystem::path> paths;
@@ -29,7 +27,7 @@ inline std::vector<std::filesystem::path> step_folders(const std::filesystem::pa
   }
   std::ranges::sort(paths, {}, [](const std::filesystem::path& path) {
     const std::string name = path.filename().string();
-    return std::pair(std::min(name.find(sw::detail::temporary_mark), name.size()), name);
+    return std::pair(std::strtoll(name.c_str() + std::strlen("step-"), nullptr, 10), name);
   });
   return paths;
 }

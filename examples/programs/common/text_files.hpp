@@ -51,8 +51,8 @@ inline void copy_texts(const std::filesystem::path& folder, const sw::Json& note
     std::string text = name == "chat_template.jinja" ? own_template : "";
     std::error_code ignored;  // a file that cannot be examined counts as missing
     const std::filesystem::path place = place_of_text(name, note("from"), note("tokenizer"));
-    if (text.empty() && std::filesystem::is_regular_file(place, ignored)) text = sw::detail::read_text(place);
-    if (is_text_file(name, text)) sw::detail::write_new_file(folder / name, text);
+    if (text.empty() && std::filesystem::is_regular_file(place, ignored)) text = sw::read_text(place);
+    if (is_text_file(name, text)) sw::write_file_atomically(folder / name, text);
   }
 }
 

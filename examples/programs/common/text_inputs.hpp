@@ -27,16 +27,16 @@ inline void check_tokens(std::span<const std::int32_t> ids, sw::Index vocabulary
                          const std::filesystem::path& folder) {
   for (const std::int32_t id : ids) {
     if (id >= vocabulary)
-      sw::detail::fail<std::runtime_error>(
-          {folder.string(), ": the tokenizer gives token ", id, ", but the model has ", vocabulary});
+      throw std::runtime_error(folder.string() + ": the tokenizer gives token " + std::to_string(id) +
+                               ", but the model has " + std::to_string(vocabulary));
   }
 }
 
 /// The text of a file, the same on every rank. Collective; throws `std::runtime_error` for a file that cannot be read,
 /// `std::invalid_argument` if ranks differ.
 inline std::string read_same(const std::filesystem::path& path, const char* option) {
-  const std::string text = sw::detail::read_text(path);
-  sw::require_same(sw::world(), {{path.string(), std::to_string(sw::detail::fingerprint_of(text))}},
+  const std::string text = sw::read_text(path);
+  sw::require_same(sw::world(), {{path.string(), std::to_string(sw::Fingerprint().add(text).value())}},
                    "the files of " + std::string(option) + " differ");
   return text;
 }

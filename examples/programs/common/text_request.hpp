@@ -33,15 +33,17 @@ struct TextRequest {
     if (prompt.empty()) throw std::invalid_argument("the prompt is empty, expected one token or more");
     for (const std::int32_t id : prompt) {
       if (id < 0 || id >= vocabulary)
-        sw::detail::fail({"the prompt has token ", id, ", but those of the model are 0 to ", vocabulary - 1});
+        throw std::invalid_argument("the prompt has token " + std::to_string(id) +
+                                    ", but those of the model are 0 to " + std::to_string(vocabulary - 1));
     }
-    if (new_tokens < 1) sw::detail::fail({new_tokens, " new tokens: expected 1 or more"});
+    if (new_tokens < 1)
+      throw std::invalid_argument(std::to_string(new_tokens) + " new tokens: expected 1 or more");
     for (const std::string& stop : stops) {
       if (stop.empty()) throw std::invalid_argument("a text that ends texts is empty");
       if (!has_text)
         throw std::invalid_argument("without a tokenizer, no text ends a text: \"" + stop + "\"");
     }
-    sw::llm::detail::check_sampling(sampling, static_cast<std::size_t>(known));
+    sw::llm::check_sampling(sampling, static_cast<std::size_t>(known));
     sw::llm::penalize_repetition({}, {}, repetition_penalty);  // throws for a wrong one
   }
 };

@@ -40,7 +40,7 @@ struct Inputs {
 
 Question question_of(std::string_view line, const std::string& place, const auto& encoded) {
   const sw::Json json = sw::parse_json(line, place);
-  const sw::detail::JsonPart part(json, place + ": ");
+  const sw::JsonPart part(json, place + ": ");
   part.only({"prompt", "choices", "answer"});
   const auto prompt = part.get<std::string>("prompt");
   const Tokens before = encoded(prompt);
@@ -72,7 +72,7 @@ Inputs read_inputs(const EvaluationOptions& options, const sw::llm::LlamaConfig&
   Inputs inputs;
   if (!options.text.empty()) {
     inputs.text = read_same(options.text, "--text");
-    inputs.ids = sw::detail::naming(options.text.string(), [&] { return encoded(inputs.text); });
+    inputs.ids = sw::prefix_errors(options.text.string(), [&] { return encoded(inputs.text); });
     if (inputs.ids.size() < 2)
       throw std::runtime_error(options.text.string() + ": there are " + std::to_string(inputs.ids.size()) +
                                " tokens in it, expected two or more");
@@ -82,7 +82,7 @@ Inputs read_inputs(const EvaluationOptions& options, const sw::llm::LlamaConfig&
   for_each_line(read_same(options.questions, "--questions"), options.questions.string(),
                 [&](std::string_view line, const std::string& place) {
                   inputs.questions.push_back(question_of(line, place, [&](const std::string& text) {
-                    return sw::detail::naming(place, [&] { return encoded(text); });
+                    return sw::prefix_errors(place, [&] { return encoded(text); });
                   }));
                   for (const Choice& choice : inputs.questions.back().choices)
                     longest = std::max(longest, choice.ids.size());

@@ -36,7 +36,7 @@ namespace {
 
 /// The token ids in a file, separated by white space.
 std::vector<std::int32_t> read_tokens(const std::filesystem::path& path, sw::Index vocabulary) {
-  std::istringstream file(sw::detail::read_text(path));
+  std::istringstream file(sw::read_text(path));
   std::vector<std::int32_t> ids;
   for (std::string word; file >> word;) {
     std::int32_t id = -1;
@@ -181,7 +181,7 @@ struct Prompts {
     sw::Index beyond = 0;
     for_each_line(text, path.string(), [&](std::string_view line, const std::string& place) {
       requests.push_back(request_of_line(line, place, writer.request(), writer.tokenizer));
-      sw::detail::naming(place, [&] {
+      sw::prefix_errors(place, [&] {
         requests.back().check(writer.config.vocabulary, std::min(writer.known(), writer.config.vocabulary),
                               writer.tokenizer.has_value());
       });

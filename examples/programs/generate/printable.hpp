@@ -5,13 +5,14 @@
 /// @file
 /// Safe terminal output of generated text.
 
+#include <utf8proc.h>
+
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <span>
 #include <string>
 #include <vector>
-
-#include <shardwise/llm/text/utf8.hpp>
 
 namespace tools {
 
@@ -31,8 +32,12 @@ std::string continued(const Tokenizer& tokenizer, const std::string& prompt,
 inline std::string printable(const std::string& text) {
   std::string safe;
   for (std::size_t i = 0; i < text.size();) {
-    const auto [c, length] = shardwise::llm::detail::character_at(text, i);
-    const bool control = (c < 0x20 && c != '\n' && c != '\t') || (c >= 0x7f && c < 0xa0);
+    utf8proc_int32_t c = 0;
+    const auto* const bytes = reinterpret_cast<const utf8proc_uint8_t*>(text.data());
+    const auto bytes_of_c = utf8proc_iterate(bytes + i, static_cast<utf8proc_ssize_t>(text.size() - i), &c);
+    const auto length =
+        static_cast<std::size_t>(std::max<utf8proc_ssize_t>(bytes_of_c, 0));  // 0: invalid, c is -1
+    const bool control = (c >= 0 && c < 0x20 && c != '\n' && c != '\t') || (c >= 0x7f && c < 0xa0);
     const bool turns = c == 0x61c || c == 0x200e || c == 0x200f || (c >= 0x202a && c <= 0x202e) ||
                        (c >= 0x2066 && c <= 0x2069);
     char code[8];

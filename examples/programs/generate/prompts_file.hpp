@@ -22,7 +22,7 @@ inline TextRequest request_of_line(std::string_view line, const std::string& pla
                                    const std::optional<sw::llm::Tokenizer>& tokenizer) {
   constexpr sw::Index most = std::numeric_limits<sw::Index>::max();
   const sw::Json json = sw::parse_json(line, place);
-  const sw::detail::JsonPart part(json, place + ": ");
+  const sw::JsonPart part(json, place + ": ");
   part.only({"prompt", "tokens", "max_tokens", "temperature", "seed", "stop"});
   const auto given = [&](const char* key) { return !part[key].null(); };
   if (given("prompt") == given("tokens")) part.fail("expected either \"prompt\" or \"tokens\"");
@@ -31,7 +31,7 @@ inline TextRequest request_of_line(std::string_view line, const std::string& pla
         [&](const auto& id) { request.prompt.push_back(id.template get<std::int32_t>()); });
   } else if (tokenizer) {
     request.prompt =
-        sw::detail::naming(place, [&] { return tokenizer->encode(part.get<std::string>("prompt")); });
+        sw::prefix_errors(place, [&] { return tokenizer->encode(part.get<std::string>("prompt")); });
   } else {
     part.fail(std::string(no_tokenizer) + "; give \"tokens\"");
   }

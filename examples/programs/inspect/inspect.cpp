@@ -151,7 +151,7 @@ Json described_run(const fs::path& folder, const std::vector<fs::path>& paths, b
   Json problems = Json::array();
   for (const fs::path& path : paths) {
     Json each{{"path", path.string()}};
-    if (is_unfinished(path)) {
+    if (sw::is_temporary(path)) {
       each["kind"] = "unfinished";
     } else {
       try {

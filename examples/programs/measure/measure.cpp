@@ -257,9 +257,10 @@ int main(int argc, char** argv) {
   return sw::run(argc, argv, [&] {
     if (auto code = parse(app, argc, argv)) return *code;
     const auto watched = watchdog(timeout);
-    sw::throw_on_all_ranks(sw::world(), "the file of speeds", [&] {  // before what takes long
-      if (sw::world().rank() == 0) sw::detail::TemporaryFile(file, sw::detail::temporary_token());
-    });
+    sw::throw_on_all_ranks(sw::world(), "the file of speeds",
+                           [&] {  // whether it can be written, before what takes long
+                             if (sw::world().rank() == 0) const sw::TemporaryFile can_be_written(file);
+                           });
     const MeasuredSpeeds speeds = measured(repetitions);
     sw::throw_on_all_ranks(sw::world(), "the file of speeds", [&] {
       if (sw::world().rank() != 0) return;

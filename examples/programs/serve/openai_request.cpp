@@ -12,7 +12,7 @@ namespace tools {
 namespace {
 
 using OrderedJson = nlohmann::ordered_json;
-using Part = sw::detail::JsonPart;
+using Part = sw::JsonPart;
 
 constexpr sw::Index no_limit = std::numeric_limits<sw::Index>::max();
 constexpr double largest_float = std::numeric_limits<float>::max();

@@ -32,9 +32,8 @@ sw::Json weights_in(const fs::path& folder) {
     if (!is_weights(entry.path())) continue;
     struct stat about {};
     if (::stat(entry.path().c_str(), &about) != 0) continue;  // a dangling link
-    found.insert(sw::detail::text(
-        {entry.path().filename().string(), " ", static_cast<sw::Index>(about.st_ino), " ",
-         static_cast<sw::Index>(about.st_mtim.tv_sec), " ", static_cast<sw::Index>(about.st_mtim.tv_nsec)}));
+    found.insert(entry.path().filename().string() + " " + std::to_string(about.st_ino) + " " +
+                 std::to_string(about.st_mtim.tv_sec) + " " + std::to_string(about.st_mtim.tv_nsec));
   }
   sw::Json list = sw::Json::array();
   for (const std::string& each : found) {
@@ -62,7 +61,7 @@ double loss_of(const sw::Json& object) {
 }  // namespace
 
 void BestExport::lock() {
-  sw::detail::File folder(folder_, O_RDONLY | O_DIRECTORY);
+  sw::File folder(folder_, O_RDONLY | O_DIRECTORY);
   if (!folder.lock() && errno == EWOULDBLOCK)
     throw std::runtime_error(folder_.string() + ": another run exports its best model there");
   lock_.emplace(std::move(folder));
@@ -87,8 +86,8 @@ void BestExport::open(const fs::path& folder, const sw::Json& run, const Allowed
       throw std::runtime_error(there + ", and no " + record_name + " that states its loss: " + cure);
     }
     bool interrupted = false;
-    const sw::Json before = sw::detail::naming(file.string(), [&] {
-      sw::Json text = sw::detail::json_of(sw::detail::read_text(file));
+    sw::Json text = sw::read_json(file);
+    const sw::Json before = sw::prefix_errors(file.string(), [&] {
       loss_of(text);
       if (!text.contains("replaced_by")) return text;
       const sw::Json next = text["replaced_by"];

@@ -52,7 +52,7 @@ class BestExport {
   std::filesystem::path folder_;
   sw::Json record_;
   double limit_ = std::numeric_limits<double>::infinity();
-  std::optional<sw::detail::File> lock_;  // of the folder, on rank 0
+  std::optional<sw::File> lock_;  // of the folder, on rank 0
 };
 
 }  // namespace tools

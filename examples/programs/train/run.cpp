@@ -117,7 +117,9 @@ std::vector<sw::Index> weights_of(const std::vector<double>& mix) {
   for (const double weight : mix) {
     const double whole = std::round(weight * units);
     if (!(weight >= 1e-6 && weight <= 1e9) || std::abs(whole - weight * units) > 1e-3) {
-      throw std::invalid_argument("--mix: the weight " + sw::detail::text({weight}) +
+      std::array<char, 32> number;
+      std::snprintf(number.data(), number.size(), "%.15g", weight);
+      throw std::invalid_argument("--mix: the weight " + std::string(number.data()) +
                                   ": expected a number from 0.000001 to 1e9, with at most 6 decimals");
     }
     weights.push_back(static_cast<sw::Index>(whole));
@@ -130,7 +132,7 @@ std::vector<sw::Index> weights_of(const std::vector<double>& mix) {
   }
   if (constexpr double most = std::numeric_limits<std::int32_t>::max(); sum > most) {
     throw std::invalid_argument("--mix: the weights as whole numbers without a common divisor have the sum " +
-                                sw::detail::text({sum}) +
+                                std::to_string(static_cast<sw::Index>(sum)) +
                                 ", expected at most 2147483647: choose rounder weights");
   }
   return weights;
@@ -138,7 +140,7 @@ std::vector<sw::Index> weights_of(const std::vector<double>& mix) {
 
 /// The fingerprint of several sources; of the first one, its own.
 std::uint64_t together(std::uint64_t before, std::uint64_t next) {
-  return before == 0 ? next : sw::detail::Fingerprint().add(before).add(next).value();
+  return before == 0 ? next : sw::Fingerprint().add(before).add(next).value();
 }
 
 /// A file for each source of a mix.
@@ -266,8 +268,8 @@ std::string other_run(const sw::Json& before, const sw::Json& now) {
     if (!other.empty()) return "of another run: " + other;
   }
   const sw::Json model = before.is_object() ? before.value("llama_config", sw::Json()) : sw::Json();
-  const sw::Json sizes = sw::Json::parse(
-      sw::llm::llama_config_text(sw::llm::detail::llama_config_of(now.at("llama_config")), ""));
+  const sw::Json sizes =
+      sw::Json::parse(sw::llm::llama_config_text(sw::llm::parse_llama_config(now.at("llama_config")), ""));
   for (const auto& [name, value] : sizes.items()) {  // other keys are notes
     if (name == "torch_dtype" || name == "bos_token_id" || name == "eos_token_id") continue;  // not used
     const std::string other = change(name.c_str(), model, now["llama_config"]);
@@ -488,7 +490,7 @@ sw::Json Run::settings() const {
   if (options_.in_order) all["in_order"] = true;
   if (!options_.from.empty()) all["from"] = noted(options_.from);
   if (!options_.tokenizer.empty()) all["tokenizer"] = noted(options_.tokenizer);
-  if (!options_.chat_template.empty()) all["chat_template"] = sw::detail::read_text(options_.chat_template);
+  if (!options_.chat_template.empty()) all["chat_template"] = sw::read_text(options_.chat_template);
   return all;
 }
 
@@ -582,9 +584,8 @@ void Run::check() const {
   const bool copies = !options_.save.empty() && !options_.save_in_foreground;
   sw::Index saved = 0;
   const JobPlan plan = plan_step(with_exchange(job()), on_job_mesh(mesh_.coordinates()), nullptr, &saved);
-  sw::detail::Fnv1a group;
-  group.add(limit.control_group);
-  const sw::Index own[]{plan.peak_bytes(), copies ? saved : 0, std::bit_cast<sw::Index>(group.value)};
+  const auto group = std::bit_cast<sw::Index>(sw::Fingerprint().add(limit.control_group).value());
+  const sw::Index own[]{plan.peak_bytes(), copies ? saved : 0, group};
   const std::vector<sw::Index> all = world.all_gather(own);
   sw::throw_on_all_ranks(world, "this run", [&] {
     double needed = 0, copied = 0;
@@ -607,7 +608,7 @@ void Run::check() const {
     if (const auto& trace = options_.trace; !trace.empty()) {
       if (std::filesystem::exists(trace) && !std::filesystem::is_regular_file(trace))
         throw std::runtime_error(trace.string() + ": not a regular file");
-      sw::detail::TemporaryFile(trace, sw::detail::temporary_token());
+      const sw::TemporaryFile can_be_written(trace);
     }
   });
   for (const std::filesystem::path& folder : {options_.export_to, options_.export_best}) {
@@ -617,15 +618,17 @@ void Run::check() const {
 
 void Run::check_folder(const std::filesystem::path& folder) const {
   const sw::Communicator world = sw::world();
-  const sw::Index own[]{sw::detail::temporary_token()};
-  const auto token = static_cast<std::uint32_t>(world.all_gather(own).front());
-  const std::filesystem::path file = folder / "config.json";
-  std::optional<sw::detail::TemporaryFile> trial;
-  bool fresh = false;
+  struct FreshFolder {  // appears with a model, or not at all
+    std::filesystem::path path{};
+    ~FreshFolder() {
+      if (std::error_code ignored; !path.empty()) std::filesystem::remove(path, ignored);
+    }
+  } fresh;
+  std::optional<sw::TemporaryFile> trial;
   sw::throw_on_all_ranks(world, "this run", [&] {
     if (!prints()) return;
     std::error_code error;
-    fresh = std::filesystem::create_directories(folder, error);
+    if (std::filesystem::create_directories(folder, error)) fresh.path = folder;
     if (error) throw std::runtime_error(folder.string() + ": cannot be made: " + error.message());
     for (const char* name : {"adapter_config.json", "adapter_model.safetensors"}) {
       if (exports_adapters() || !std::filesystem::exists(folder / name)) continue;
@@ -634,19 +637,14 @@ void Run::check_folder(const std::filesystem::path& folder) const {
           ": other programs would apply these adapters to the model that is exported here: "
           "remove them, or name another folder");
     }
-    trial.emplace(file, token);
+    trial.emplace(folder / "config.json");
   });
-  sw::detail::Problems problems;
-  problems.guard([&] {  // all ranks write the model's files
-    const sw::detail::File opened(sw::detail::temporary_path(file, token), O_WRONLY);
+  const std::string file = world.broadcast(trial ? trial->path().string() : "");
+  sw::throw_on_all_ranks(world, "this run", [&] {  // all ranks write the model's files
+    const sw::File opened(file, O_WRONLY);
     opened.write("1", world.rank());
     opened.sync();
   });
-  world.barrier();
-  trial.reset();
-  if (std::error_code ignored; fresh)  // appears with a model, or not at all
-    std::filesystem::remove(folder, ignored);
-  problems.throw_together(world, "this run");
 }
 
 bool Run::compare(const JobPlan& seen, const PoolBytes& pool) const {
@@ -702,7 +700,7 @@ void Run::export_to(const std::filesystem::path& folder, TrainedModel& model) co
     const auto add = [&](const std::filesystem::path& file, const char* name) {
       beside[name] = !prints() || file.empty() || !std::filesystem::exists(file)
                          ? std::nullopt
-                         : std::optional(sw::detail::read_text(file));
+                         : std::optional(sw::read_text(file));
     };
     add(options_.tokenizer, "tokenizer.json");
     for (const char* name : text_files) {

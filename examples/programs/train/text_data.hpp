@@ -47,8 +47,8 @@ class TokenCorpora {
   template <class F>
   void for_each_part(sw::Index begin, sw::Index count, F f) const {
     if (begin < 0 || count > size_ - begin)
-      sw::detail::fail<std::out_of_range>(
-          {"TokenCorpora: tokens ", begin, " to ", begin + count, " of ", size_});
+      throw std::out_of_range("TokenCorpora: tokens " + std::to_string(begin) + " to " +
+                              std::to_string(begin + count) + " of " + std::to_string(size_));
     for (const sw::llm::TokenCorpus& part : parts_) {
       const sw::Index own = std::clamp<sw::Index>(part.size() - begin, 0, count);
       if (own > 0) f(part, begin, own);

@@ -165,7 +165,7 @@ void TrainingLog::fail(const std::string& what, int code) const {
   throw std::runtime_error(path_.string() + ": " + what + ": " + std::generic_category().message(code));
 }
 
-shardwise::detail::File TrainingLog::locked(int flags) const {
+shardwise::File TrainingLog::locked(int flags) const {
   File file(path_, flags);
   if (!file.lock() && errno == EWOULDBLOCK)
     throw std::runtime_error(path_.string() + ": another run writes it");

@@ -38,7 +38,7 @@ struct TrainingStep {
 /// leaves complete lines, except possibly the last, and if the disk is full a partial line is removed. (Lines are not
 /// flushed to the device: a crash of the machine may lose the last ones.)
 class TrainingLog {
-  using File = shardwise::detail::File;
+  using File = shardwise::File;
 
  public:
   using Json = nlohmann::ordered_json;

@@ -89,11 +89,11 @@ class Checkpointer {
     detail::CollectiveWrite work(ranks_, "the folder of checkpoints " + options_.folder.string());
     const std::filesystem::path trial = options_.folder / (std::string(prefix) + "trial");
     std::optional<detail::NewFolder> made;
-    std::optional<detail::File> lock;
+    std::optional<File> lock;
     const auto end_step = [&] { work.end_step([&] { made.reset(); }); };
     work.on_first([&] {
       std::filesystem::create_directories(options_.folder);
-      detail::File folder(options_.folder, O_RDONLY | O_DIRECTORY);
+      File folder(options_.folder, O_RDONLY | O_DIRECTORY);
       if (!folder.lock() && errno == EWOULDBLOCK) {
         throw std::runtime_error("another run saves its checkpoints there");
       }
@@ -275,7 +275,7 @@ class Checkpointer {
   detail::PageBuffer copy_;                     // of the blocks that are written
   std::optional<detail::CheckpointSave> save_;  // that is under way
   std::thread writer_, remover_;
-  std::optional<detail::File> lock_;  // of the folder, on rank 0
+  std::optional<File> lock_;  // of the folder, on rank 0
   bool claimed_ = false;
   std::atomic<bool> written_ = false;
 };

@@ -192,8 +192,8 @@ SHARDWISE_INLINE LoadedCheckpoint load_checkpoint(const std::filesystem::path& f
   detail::CheckpointMatch match;
   problems.guard([&] {
     manifest = read_manifest(folder);
-    match = detail::naming((folder / manifest_name).string(),
-                           [&] { return detail::matched(manifest, contents, all, options); });
+    match = prefix_errors((folder / manifest_name).string(),
+                          [&] { return detail::matched(manifest, contents, all, options); });
   });
   problems.throw_together(ranks, task);
   const Index mine[]{static_cast<Index>(manifest.checksum)};

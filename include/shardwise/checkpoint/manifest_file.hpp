@@ -85,7 +85,7 @@ inline std::optional<FramedManifest> framed_manifest(std::string_view file) {
 
 /// Throws `std::runtime_error`, naming the source and what is wrong.
 inline CheckpointManifest parse_manifest(std::string_view file, const std::string& source) {
-  return naming(source, [&] {
+  return prefix_errors(source, [&] {
     const auto framed = framed_manifest(file);
     if (!framed) throw std::runtime_error("no manifest of a checkpoint, or it is truncated");
     const std::uint64_t checksum = fingerprint_of(framed->text);
@@ -140,13 +140,13 @@ CheckpointManifest read_manifest(const std::filesystem::path& folder);
 SHARDWISE_INLINE CheckpointManifest read_manifest(const std::filesystem::path& folder) {
   const detail::Path path = folder / manifest_name;
   if (!std::filesystem::exists(path)) detail::check_one_checkpoint(folder);
-  CheckpointManifest manifest = detail::parse_manifest(detail::read_text(path), path.string());
+  CheckpointManifest manifest = detail::parse_manifest(read_text(path), path.string());
   for (std::size_t i = 0; i < manifest.files.size(); ++i) {
     const CheckpointFile& file = manifest.files[i];
     std::string problem;
     Index there = 0;
     try {
-      const detail::File opened(folder / file.name, O_RDONLY);
+      const File opened(folder / file.name, O_RDONLY);
       there = opened.size();
       if (there == file.bytes) continue;
       problem = detail::text({opened.path().string(), ": it has ", there, " bytes, expected ", file.bytes});

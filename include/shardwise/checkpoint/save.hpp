@@ -236,7 +236,7 @@ SHARDWISE_INLINE void CheckpointSave::begin(const CheckpointContents& contents, 
   manifest_.tensors = std::move(all.tensors);
   work_.on_each([&] {
     for (const CheckpointBlock& block : contents.blocks()) {
-      if (block.parameter) naming("\"" + block.name + "\"", [&] { block.parameter->check_set(); });
+      if (block.parameter) prefix_errors("\"" + block.name + "\"", [&] { block.parameter->check_set(); });
     }
     path_ = temporary_path(whole_path(target), work_.token);
     if (copy_) copy_blocks();

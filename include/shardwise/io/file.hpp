@@ -38,55 +38,61 @@ using Path = std::filesystem::path;
   fail<std::runtime_error>({path.string(), ": ", what, ": ", std::generic_category().message(code)});
 }
 
-/// Returns f(). An error that it throws becomes one that begins with the name of the file, or of another source.
+}  // namespace detail
+
+/// Returns f(). If it throws an exception other than `std::bad_alloc`, throws a `std::runtime_error` whose message is
+/// "SOURCE: " and that of the exception. `source`: the name of a file, or of a place in it.
 template <class F>
-auto naming(const std::string& source, F f) {
+auto prefix_errors(const std::string& source, F f) {
   try {
     return f();
   } catch (const std::bad_alloc&) {
     throw;
   } catch (const std::exception& error) {
-    fail<std::runtime_error>({source, ": ", error.what()});
+    detail::fail<std::runtime_error>({source, ": ", error.what()});
   }
 }
 
-/// An open file.
+/// An open file or folder. Sizes and offsets are in bytes. Except where stated, failures are `std::runtime_error`s.
 class File {
  public:
-  File(Path path, int flags, ::mode_t mode = 0666) : path_(std::move(path)) {
-    const FileWork here("opens", path_.native());
+  /// `flags` and `mode` are those of open(2).
+  File(std::filesystem::path path, int flags, ::mode_t mode = 0666) : path_(std::move(path)) {
+    const detail::FileWork here("opens", path_.native());
     do {
       // O_NONBLOCK: a pipe must not keep us waiting; for regular files it changes nothing.
       descriptor_ = ::open(path_.c_str(), flags | O_CLOEXEC | O_NONBLOCK, mode);
     } while (descriptor_ < 0 && errno == EINTR);
-    if (descriptor_ < 0) throw_file_error(path_, flags & O_CREAT ? "cannot be created" : "cannot be opened");
+    if (descriptor_ < 0)
+      detail::throw_file_error(path_, flags & O_CREAT ? "cannot be created" : "cannot be opened");
   }
   File(File&& other) noexcept
       : path_(std::move(other.path_)), descriptor_(std::exchange(other.descriptor_, -1)) {}
   File& operator=(File&&) = delete;
   ~File() {
     if (descriptor_ < 0) return;
-    const FileWork here("closes", path_.native());
+    const detail::FileWork here("closes", path_.native());
     ::close(descriptor_);
   }
 
   int descriptor() const noexcept { return descriptor_; }
-  const Path& path() const noexcept { return path_; }
+  const std::filesystem::path& path() const noexcept { return path_; }
 
-  /// In bytes; throws unless it is a regular file.
+  /// Throws also if it is not a regular file.
   Index size() const {
     struct stat about {};
-    if (::fstat(descriptor_, &about) != 0) throw_file_error(path_, "cannot be examined");
-    if (!S_ISREG(about.st_mode)) fail<std::runtime_error>({path_.string(), ": not a regular file"});
+    if (::fstat(descriptor_, &about) != 0) detail::throw_file_error(path_, "cannot be examined");
+    if (!S_ISREG(about.st_mode)) detail::fail<std::runtime_error>({path_.string(), ": not a regular file"});
     return static_cast<Index>(about.st_size);
   }
 
-  /// Returns how many bytes there were: fewer at the file's end.
+  /// Reads up to `bytes` bytes from `offset` on. Returns how many there were: fewer at the file's end.
   Index read_some(void* to, Index bytes, Index offset) const {
     return transfer("reads", bytes, offset, "cannot be read", [&](Index done, std::size_t rest, Index at) {
       return ::pread(descriptor_, static_cast<char*>(to) + done, rest, at);
     });
   }
+  /// Read or write all bytes from `offset` on; throw if the file or its device ends before.
   void read(void* to, Index bytes, Index offset) const {
     must_be_all(read_some(to, bytes, offset), bytes, offset, "cannot be read");
   }
@@ -113,8 +119,8 @@ class File {
 
   /// Returns when the device has it.
   void sync() const {
-    const FileWork here("flushes", path_.native());
-    if (::fsync(descriptor_) != 0) throw_file_error(path_, "cannot be flushed to the device");
+    const detail::FileWork here("flushes", path_.native());
+    if (::fsync(descriptor_) != 0) detail::throw_file_error(path_, "cannot be flushed to the device");
   }
 
  private:
@@ -124,10 +130,10 @@ class File {
   Index transfer(const char* what, Index bytes, Index offset, std::string_view failure, F call) const {
     Index done = 0;
     while (done < bytes) {
-      const FileWork here(what, path_.native());  // a part at a time: each that is done is progress
+      const detail::FileWork here(what, path_.native());  // a part at a time: each that is done is progress
       const auto now = call(done, static_cast<std::size_t>(std::min(bytes - done, part)), offset + done);
       if (now < 0 && errno == EINTR) continue;
-      if (now < 0) throw_file_error(path_, failure);
+      if (now < 0) detail::throw_file_error(path_, failure);
       if (now == 0) break;
       done += static_cast<Index>(now);
     }
@@ -135,13 +141,15 @@ class File {
   }
   void must_be_all(Index done, Index bytes, Index offset, const char* failure) const {
     if (done == bytes) return;
-    fail<std::runtime_error>(
+    detail::fail<std::runtime_error>(
         {path_.string(), ": ", failure, ": it ends at byte ", offset + done, " of ", offset + bytes});
   }
 
-  Path path_;
+  std::filesystem::path path_;
   int descriptor_ = -1;
 };
+
+namespace detail {
 
 /// The folder that a file lies in, as a name that can be opened.
 inline Path folder_of(const Path& file) { return file.has_parent_path() ? file.parent_path() : Path("."); }
@@ -250,43 +258,52 @@ class Temporary {
   Path path_;
 };
 
-/// An empty file under a temporary name. When it takes the target's, it gets mode and owner of the file of that name,
-/// or else of `like`, if that is there.
-class TemporaryFile : public Temporary {
+}  // namespace detail
+
+/// A new file under a temporary name beside `target`: write to its `file()`, which is at `path()`, and commit. Without
+/// that, the destructor removes it. So to make one also shows whether `target` can be written. When it takes the
+/// target's name, it gets mode and owner of the file of that name, or else of `like`, if that is there. All functions
+/// throw `std::runtime_error`.
+class TemporaryFile : public detail::Temporary {
  public:
-  TemporaryFile(Path target, std::uint32_t token, const Path& like = {})
+  /// Processes that write to one target at the same time give different tokens.
+  explicit TemporaryFile(std::filesystem::path target, const std::filesystem::path& like = {},
+                         std::uint32_t token = detail::temporary_token())
       : Temporary(std::move(target), like) {
-    open(temporary_path(target_, token), O_RDWR | O_CREAT | O_EXCL, replaced_ ? 0600 : 0666);
+    open(detail::temporary_path(target_, token), O_RDWR | O_CREAT | O_EXCL, replaced_ ? 0600 : 0666);
   }
 
-  /// The caller has flushed the file and flushes the folder.
-  void rename() {
-    if (replaced_) keep_access(file(), *replaced_);
-    Temporary::rename();
-  }
-  /// The same, but in another folder, where no file has that name. The file also keeps its temporary name.
-  void link_into(const Path& folder) const {
-    if (replaced_) keep_access(file(), *replaced_);
-    std::filesystem::create_hard_link(path(), folder / target_.filename());
-  }
-  /// The same for one file alone: on return it is on the device.
+  /// Takes the target's name. On return the file is on the device.
   void commit() {
     file().sync();
     rename();
-    sync_folder(folder_of(target_));
+    detail::sync_folder(detail::folder_of(target_));
+  }
+  /// The same, but the caller flushes the file before, and the folder afterwards.
+  void rename() {
+    if (replaced_) detail::keep_access(file(), *replaced_);
+    Temporary::rename();
+  }
+  /// The same, but in another folder, where no file has that name. The file also keeps its temporary name.
+  void link_into(const std::filesystem::path& folder) const {
+    if (replaced_) detail::keep_access(file(), *replaced_);
+    std::filesystem::create_hard_link(path(), folder / target_.filename());
   }
 };
 
-/// A file's whole text, also if it has more than it says, as those in /proc. Throws `std::runtime_error`, as what reads
-/// a file does; also if memory has no room for it.
-std::string read_text(const Path& path);
+/// Whether the name is that of a temporary file or folder: not complete yet, or about to be removed.
+inline bool is_temporary(const std::filesystem::path& path) {
+  return path.filename().string().find(detail::temporary_mark) != std::string::npos;
+}
 
-}  // namespace detail
+/// A file's whole text, also if it has more than it says, as those in /proc. Throws `std::runtime_error` if it cannot
+/// be read, or memory has no room for it.
+std::string read_text(const std::filesystem::path& path);
 
 /// Writes a small file: under its name there is always the old text or the new, whole. For one rank to call;
 /// throws `std::runtime_error`, and then the old file is as it was.
 inline void write_file_atomically(const std::filesystem::path& path, std::string_view text) {
-  detail::TemporaryFile temporary(path, detail::temporary_token());
+  TemporaryFile temporary(path);
   temporary.file().write(text, 0);
   temporary.commit();
 }
@@ -313,7 +330,9 @@ SHARDWISE_INLINE void remove_abandoned(const Path& folder, std::string_view pref
   }
 }
 
-SHARDWISE_INLINE std::string read_text(const Path& path) {
+}  // namespace detail
+
+SHARDWISE_INLINE std::string read_text(const std::filesystem::path& path) {
   const File file(path, O_RDONLY);
   std::string text;
   std::size_t done = 0;
@@ -321,7 +340,8 @@ SHARDWISE_INLINE std::string read_text(const Path& path) {
     try {
       text.resize(room);
     } catch (const std::exception&) {  // too many bytes for memory, or for a string
-      fail<std::runtime_error>({path.string(), ": ", room, " bytes are more than there is memory for"});
+      detail::fail<std::runtime_error>(
+          {path.string(), ": ", room, " bytes are more than there is memory for"});
     }
     done += static_cast<std::size_t>(
         file.read_some(text.data() + done, static_cast<Index>(room - done), static_cast<Index>(done)));
@@ -330,6 +350,5 @@ SHARDWISE_INLINE std::string read_text(const Path& path) {
   return text;
 }
 
-}  // namespace detail
 }  // namespace shardwise
 #endif

@@ -14,9 +14,9 @@
 #include <cstdint>
 #include <string_view>
 
-namespace shardwise::detail {
+namespace shardwise {
 
-/// The fingerprint of all bytes added so far, however they were cut into pieces.
+/// The fingerprint of all bytes added so far, however they were cut into pieces: the same on every machine.
 class Fingerprint {
  public:
   Fingerprint() { XXH64_reset(&state_, 0); }
@@ -37,6 +37,8 @@ class Fingerprint {
   XXH64_state_t state_;
 };
 
+namespace detail {
 inline std::uint64_t fingerprint_of(std::string_view bytes) { return XXH64(bytes.data(), bytes.size(), 0); }
+}  // namespace detail
 
-}  // namespace shardwise::detail
+}  // namespace shardwise

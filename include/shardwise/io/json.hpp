@@ -10,7 +10,7 @@
 ///
 /// ```
 /// const Json file = read_json("tokenizer.json");
-/// const auto start = detail::JsonPart(file)["decoder"]["decoders"][1].get<std::int32_t>("start");
+/// const auto start = JsonPart(file)["decoder"]["decoders"][1].get<std::int32_t>("start");
 /// ```
 
 #ifdef SHARDWISE_WITHOUT_FILES
@@ -142,31 +142,35 @@ inline std::string without_python_numbers(std::string_view text) {
 
 Json json_of(std::string_view text, JsonBuilder::TakeMember take_member = {});
 
-/// A part of a text that stays where it is, and the place that errors name, such as `decoder.decoders[1]`; the first
-/// place may be "FILE: ". All errors are `std::runtime_error`s.
+}  // namespace detail
+
+/// A value within a `Json`, which must outlive it, and its place there, which errors name: "decoder.decoders[1]: it is
+/// null, expected a string". What is of another kind is a `std::runtime_error`.
 class JsonPart {
  public:
+  /// Errors begin with `place`, such as "FILE: ".
   explicit JsonPart(const Json& json, std::string place = "") : json_(&json), place_(std::move(place)) {}
 
+  /// Throws "PLACE: WHAT".
   [[noreturn]] void fail(const std::string& what) const {
     detail::fail<std::runtime_error>({place_, at_beginning() ? "" : ": ", what});
   }
-  /// Fails with what is there.
+  /// Throws "PLACE: it is VALUE, expected WHAT".
   [[noreturn]] void expected(const std::string& what) const {
-    fail("it is " + (null() ? "missing" : excerpt(*json_)) + ", expected " + what);
+    fail("it is " + (null() ? "missing" : detail::excerpt(*json_)) + ", expected " + what);
   }
 
-  /// Absent, too.
+  /// Whether it is null, or absent.
   bool null() const { return json_->is_null(); }
   const Json& json() const { return *json_; }
 
-  /// Null if it is absent.
+  /// A member of an object: null if it is absent.
   JsonPart operator[](const std::string& key) const {
     static const Json none;
     if (!json_->is_object()) expected("an object");
     const auto found = json_->find(key);
     return JsonPart(found == json_->end() ? none : *found,
-                    place_ + (at_beginning() ? "" : ".") + excerpt(key));
+                    place_ + (at_beginning() ? "" : ".") + detail::excerpt(key));
   }
   /// An element of a list, which has so many.
   JsonPart operator[](std::size_t index) const {
@@ -183,7 +187,7 @@ class JsonPart {
   void for_each_member(F f) const {
     if (!json_->is_object()) expected("an object");
     for (const auto& [key, value] : json_->items()) {
-      f(key, JsonPart(value, place_ + (at_beginning() ? "\"" : ", \"") + excerpt(key) + "\""));
+      f(key, JsonPart(value, place_ + (at_beginning() ? "\"" : ", \"") + detail::excerpt(key) + "\""));
     }
   }
   /// Fails unless it is a list of `count` elements.
@@ -191,7 +195,7 @@ class JsonPart {
     if (!json_->is_array() || json_->size() != count) expected("a list of " + std::to_string(count));
   }
 
-  /// Text, true or false, or a number in [0, 2^31 - 1).
+  /// A `std::string`, a `bool`, or a `std::int32_t` in [0, 2^31 - 1).
   template <class T>
   T get() const {
     if constexpr (std::is_same_v<T, std::int32_t>) {
@@ -203,6 +207,7 @@ class JsonPart {
     }
     return json_->get<T>();
   }
+  /// The same of a member; `otherwise` if it is null or absent.
   template <class T>
   T get(const std::string& key) const {
     return (*this)[key].get<T>();
@@ -212,14 +217,14 @@ class JsonPart {
     const JsonPart part = (*this)[key];
     return part.null() ? otherwise : part.get<T>();
   }
-  /// In [least, most].
+  /// An integer in [least, most].
   Index integer(Index least, Index most) const {
     if (is_integer(*json_, least, most)) return json_->get<Index>();
     const bool endless = most == std::numeric_limits<Index>::max();
     expected("an integer" + (endless ? ", " + std::to_string(least) + " or more"
                                      : " from " + std::to_string(least) + " to " + std::to_string(most)));
   }
-  /// All in [0, most].
+  /// A list of integers in [0, most].
   std::vector<Index> integers(Index most) const {
     if (!json_->is_array()) expected("a list of integers");
     std::vector<Index> values;
@@ -242,7 +247,7 @@ class JsonPart {
   void only(std::initializer_list<std::string_view> keys) const {
     for_each_member([&](const std::string& key, const JsonPart&) {
       if (std::ranges::find(keys, key) == keys.end())
-        fail("the key \"" + excerpt(key) + "\" is not supported");
+        fail("the key \"" + detail::excerpt(key) + "\" is not supported");
     });
   }
   /// Fails unless the key is absent, null, or has this value.
@@ -263,18 +268,16 @@ class JsonPart {
   std::string place_;
 };
 
-}  // namespace detail
-
 /// `text` as JSON. Throws `std::runtime_error`, whose message begins with `source`, if it is not, if an object
 /// has one key twice (of which one would be lost), if it nests deeper than a hundred lists and objects, or if a list
 /// would take more memory than the text and 16 MiB.
 inline Json parse_json(std::string_view text, const std::string& source) {
-  return detail::naming(source, [&] { return detail::json_of(text); });
+  return prefix_errors(source, [&] { return detail::json_of(text); });
 }
 
 /// The file's JSON. Throws `std::runtime_error`, naming the file, if it cannot be read, and as `parse_json`.
 inline Json read_json(const std::filesystem::path& path) {
-  return parse_json(detail::read_text(path), path.string());
+  return parse_json(read_text(path), path.string());
 }
 
 }  // namespace shardwise

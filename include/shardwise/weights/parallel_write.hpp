@@ -142,7 +142,7 @@ class ParallelWrite {
          {index_path(), plan_.folder / "model.safetensors", plan_.folder / "pytorch_model.bin"}) {
       if (plan_.in_folder && std::filesystem::exists(old)) like = old;
     }
-    temporaries_.emplace_back(target, work_.token, like).file().write(text, 0);
+    temporaries_.emplace_back(target, like, work_.token).file().write(text, 0);
   }
 
   Index write_blocks() const {

@@ -52,7 +52,7 @@ class SafetensorsFile {
  public:
   /// Opens the file and reads its header. A `std::runtime_error` names the file and what is wrong with it.
   explicit SafetensorsFile(std::filesystem::path path, const WeightsFormat* other = nullptr)
-      : path_(std::move(path)), memory_(path_), header_(detail::naming(path_.string(), [&] {
+      : path_(std::move(path)), memory_(path_), header_(prefix_errors(path_.string(), [&] {
           return other != nullptr && other->matches(path_) ? other->read_header(memory_.bytes())
                                                            : detail::read_safetensors_header(memory_.bytes());
         })) {}

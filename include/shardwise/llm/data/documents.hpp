@@ -101,7 +101,7 @@ TokenFileHeader tokenise(const std::vector<Document>& documents, const Encoder& 
     const std::string text = text_of_file(document.path);
     add_document(corpus, document, text);
     if (text.empty()) continue;
-    auto tokens = naming(document.path.string() + ": cannot be tokenised", [&] {
+    auto tokens = prefix_errors(document.path.string() + ": cannot be tokenised", [&] {
       const FileWork here("tokenizes", document.path.native());  // other ranks may wait for it
       return tokenizer.encode(text);
     });

@@ -187,7 +187,7 @@ struct LinesSource {
     TokenPacker packer(document_number_range, tokenizer.fingerprint());
     const std::uint64_t text = for_each_line([&](std::string_view line, Index file, Index number) {
       const Path& path = paths[static_cast<std::size_t>(file)];
-      take(packer.pack(naming(detail::text({path.string(), ":", number}), [&] {
+      take(packer.pack(prefix_errors(detail::text({path.string(), ":", number}), [&] {
         const FileWork here("tokenizes", path.native());  // other ranks may wait for it
         return numbers_of(document_of_line(line, tokenizer, options), file, number);
       })));

@@ -83,7 +83,7 @@ TokenCorpus tokens_in_memory(const auto& source) {
 }
 
 TokenFileHeader write_cache(const auto& source, const Path& cache) {
-  TemporaryFile temporary(cache, temporary_token());
+  TemporaryFile temporary(cache);
   auto end = static_cast<Index>(sizeof(TokenFileHeader));
   const TokenFileHeader header = source.tokenise([&](std::string_view packed) {
     temporary.file().write(packed, end);

@@ -189,7 +189,7 @@ class TokenCorpus {
   /// Maps a token file, whatever text it was made from. Reads it once, and throws `std::runtime_error`, with the
   /// file and the reason, unless it is exactly as written.
   static TokenCorpus from_file(const std::filesystem::path& path) {
-    detail::check_tokens(detail::File(path, O_RDONLY));
+    detail::check_tokens(File(path, O_RDONLY));
     return {path, detail::MappedFile(path)};
   }
 

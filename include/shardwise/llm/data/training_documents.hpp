@@ -129,7 +129,7 @@ TrainingDocuments hold_out(TrainingDocuments& documents, double part, std::uint6
 
 /// A hash of tokens and answers, to tell lists apart.
 inline std::uint64_t fingerprint_of(const TrainingDocuments& documents) {
-  detail::Fingerprint all;
+  Fingerprint all;
   auto add = [&](const auto& list) {
     all.add(std::uint64_t{list.size()})
         .add({reinterpret_cast<const char*>(list.data()), list.size() * sizeof(list[0])});

@@ -103,7 +103,7 @@ SHARDWISE_INLINE SafetensorsHeader read_gguf_header(std::string_view file, Json*
   Json values = Json::object();
   for (; left > 0; --left) {
     const std::string key = take_name(rest);
-    naming("value \"" + excerpt(key) + "\"", [&] {
+    prefix_errors("value \"" + excerpt(key) + "\"", [&] {
       if (!values.emplace(key, take_value(rest, take_number<std::uint32_t>(rest), all_values != nullptr))
                .second)
         throw std::runtime_error("it is there twice");
@@ -119,7 +119,7 @@ SHARDWISE_INLINE SafetensorsHeader read_gguf_header(std::string_view file, Json*
   std::set<std::string> names;
   for (; tensors > 0; --tensors) {
     const std::string name = take_name(rest);
-    naming("tensor \"" + excerpt(name) + "\"", [&] {
+    prefix_errors("tensor \"" + excerpt(name) + "\"", [&] {
       StoredTensor& tensor = header.tensors.emplace_back();
       tensor.name = name_of_gguf_tensor(name);
       if (!names.insert(tensor.name).second) throw std::runtime_error("it is there twice");

@@ -32,7 +32,7 @@ class ChatTemplate {
     if (lines.ends_with('\n')) lines.pop_back();
     for (const std::string* each : {&lines, &bos_token_, &eos_token_})
       fingerprint_.add(std::uint64_t{each->size()}).add(*each);
-    detail::naming(source_, [&] {
+    prefix_errors(source_, [&] {
       if (first_non_text(lines) < lines.size()) throw std::runtime_error("it is not UTF-8 text");
       pieces_ = detail::template_pieces(lines);
       detail::TemplateRun(pieces_, {}).run(false);
@@ -47,11 +47,11 @@ class ChatTemplate {
     const auto config_file = folder / "tokenizer_config.json";
     const Json json =
         !folder.empty() && std::filesystem::exists(config_file) ? read_json(config_file) : Json::object();
-    const detail::JsonPart given = detail::JsonPart(json, config_file.string() + ": ")["chat_template"];
+    const JsonPart given = JsonPart(json, config_file.string() + ": ")["chat_template"];
     if (file.empty() && std::filesystem::exists(folder / "chat_template.jinja"))
       file = folder / "chat_template.jinja";
     if (file.empty() && given.null()) return std::nullopt;
-    std::string text = file.empty() ? "" : detail::read_text(file);
+    std::string text = file.empty() ? "" : read_text(file);
     if (file.empty() && given.json().is_array()) {
       std::size_t i = 0;
       while (i < given.json().size() && given[i].get<std::string>("name") != "default") ++i;
@@ -75,7 +75,7 @@ class ChatTemplate {
   /// `variables` are further ones of the template, such as {"tools": […], "enable_thinking": false}.
   RenderedChat rendered(nlohmann::ordered_json messages, bool add_generation_prompt,
                         const nlohmann::ordered_json& variables = {}) const {
-    return detail::naming(source_, [&] {
+    return prefix_errors(source_, [&] {
       detail::TemplateRun::Names names{{"messages", detail::value_of(std::move(messages))},
                                        {"bos_token", detail::value_of(bos_token_)},
                                        {"eos_token", detail::value_of(eos_token_)},
@@ -95,7 +95,7 @@ class ChatTemplate {
 
  private:
   std::string bos_token_, eos_token_, source_;
-  detail::Fingerprint fingerprint_;
+  Fingerprint fingerprint_;
   std::vector<detail::TemplatePiece> pieces_;
 };
 

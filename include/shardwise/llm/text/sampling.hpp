@@ -43,33 +43,34 @@ struct TokenProbability {
   double logarithm;
 };
 
+/// Throws `std::invalid_argument` for options that `sample` refuses for so many logits.
+inline void check_sampling(const SamplingOptions& options, std::size_t logits) {
+  if (!(options.temperature >= 0) || detail::is_infinite(options.temperature)) {
+    detail::fail({"temperature ", options.temperature, ": expected a finite number, 0 or more"});
+  }
+  if (options.top_k < 0) {
+    detail::fail({"top_k ", options.top_k, ": expected 0 (all tokens) or more"});
+  }
+  if (!(options.top_p > 0 && options.top_p <= 1)) {
+    detail::fail({"top_p ", options.top_p, ": expected more than 0 and at most 1"});
+  }
+  if (!(options.min_p >= 0 && options.min_p <= 1)) {
+    detail::fail({"min_p ", options.min_p, ": expected 0 to 1"});
+  }
+  for (const auto& [id, bias] : options.logit_bias) {
+    if (id < 0 || static_cast<std::size_t>(id) >= logits)
+      detail::fail({"logit_bias of token ", id, ": expected a token from 0 to ", logits - 1});
+    if (detail::is_nan(bias) || bias == std::numeric_limits<double>::infinity())
+      detail::fail({"logit_bias ", bias, " of token ", id, ": expected a finite number, or -inf"});
+  }
+}
+
 namespace detail {
 
 /// Uniform in [0, 1), a multiple of 2^-53: a function of a seed and the number of the draw.
 constexpr double uniform_draw(std::uint64_t seed, std::uint64_t draw) {
   const auto words = kernel::random_block(seed, kernel::RandomStream::uniform, draw);
   return static_cast<double>(std::uint64_t{words[0]} << 21 | words[1] >> 11) * 0x1p-53;
-}
-
-inline void check_sampling(const SamplingOptions& options, std::size_t logits) {
-  if (!(options.temperature >= 0) || is_infinite(options.temperature)) {
-    fail({"temperature ", options.temperature, ": expected a finite number, 0 or more"});
-  }
-  if (options.top_k < 0) {
-    fail({"top_k ", options.top_k, ": expected 0 (all tokens) or more"});
-  }
-  if (!(options.top_p > 0 && options.top_p <= 1)) {
-    fail({"top_p ", options.top_p, ": expected more than 0 and at most 1"});
-  }
-  if (!(options.min_p >= 0 && options.min_p <= 1)) {
-    fail({"min_p ", options.min_p, ": expected 0 to 1"});
-  }
-  for (const auto& [id, bias] : options.logit_bias) {
-    if (id < 0 || static_cast<std::size_t>(id) >= logits)
-      fail({"logit_bias of token ", id, ": expected a token from 0 to ", logits - 1});
-    if (is_nan(bias) || bias == std::numeric_limits<double>::infinity())
-      fail({"logit_bias ", bias, " of token ", id, ": expected a finite number, or -inf"});
-  }
 }
 
 /// The position of the greatest logit, the first among equals.

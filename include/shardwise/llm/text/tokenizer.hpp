@@ -39,15 +39,15 @@ class Tokenizer {
   /// Reads a `tokenizer.json` with a model of type BPE. Throws `std::runtime_error`, with the file and the place in
   /// it, if it cannot be read, is invalid, or needs an unsupported component.
   static Tokenizer from_file(const std::filesystem::path& path) {
-    return from_json(detail::read_text(path), path.string());
+    return from_json(read_text(path), path.string());
   }
 
   /// The same from the file's text; errors begin with `source`.
   static Tokenizer from_json(std::string_view text, const std::string& source = "tokenizer.json") {
-    return detail::naming(source, [&] {
+    return prefix_errors(source, [&] {
       const Json json = detail::json_of(text);
       Tokenizer result;
-      result.file_ = std::make_shared<const detail::TokenizerFile>(detail::JsonPart(json));
+      result.file_ = std::make_shared<const detail::TokenizerFile>(JsonPart(json));
       result.around_ = result.file_->around();
       result.fingerprint_ = detail::fingerprint_of(text);
       return result;
@@ -71,29 +71,29 @@ class Tokenizer {
       const auto path = folder / name;
       if (!std::filesystem::exists(path)) return;
       const Json json = read_json(path);
-      f(detail::JsonPart(json, path.string() + ": "));
+      f(JsonPart(json, path.string() + ": "));
     };
-    auto around = [&](const detail::JsonPart& config, const char* key, const char* name, auto& ids) {
+    auto around = [&](const JsonPart& config, const char* key, const char* name, auto& ids) {
       if (config[key].null()) return;
       const bool wanted = config.get<bool>(key);
       if (wanted && !token(name)) config[key].fail("there is no token that is the " + std::string(name));
       ids = wanted ? std::vector{*token(name)} : std::vector<std::int32_t>();
     };
     if (!file.empty()) {
-      read("tokenizer_config.json", [&](const detail::JsonPart& config) {
+      read("tokenizer_config.json", [&](const JsonPart& config) {
         around(config, "add_bos_token", "bos_token", result.around_.before);
         around(config, "add_eos_token", "eos_token", result.around_.after);
       });
       result.end_ = token("eos_token");
     }
     for (const char* name : {"config.json", "generation_config.json"}) {
-      read(name, [&](const detail::JsonPart& config) {
-        detail::JsonPart end = config["eos_token_id"];
+      read(name, [&](const JsonPart& config) {
+        JsonPart end = config["eos_token_id"];
         if (end.json().is_array() && !end.json().empty()) end = end[0];
         if (!end.null()) result.end_ = end.get<std::int32_t>();
       });
     }
-    detail::Fingerprint all;
+    Fingerprint all;
     all.add(result.fingerprint_).add(std::bit_cast<std::uint64_t>(Index{result.end_.value_or(-1)}));
     for (const auto* side : {&result.around_.before, &result.around_.after}) {
       all.add(std::uint64_t{side->size()});

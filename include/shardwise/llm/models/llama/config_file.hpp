@@ -40,14 +40,13 @@ void read_window(const JsonPart& config, const HuggingFaceFamily& family, LlamaC
 /// transformers ignores other unknown keys as well.
 void check_keys(const JsonPart& config, const HuggingFaceFamily& family);
 
-/// Errors do not include the file's name.
-LlamaConfig llama_config_of(const Json& json);
-
 }  // namespace detail
 
 /// Reads a config.json of one of the `hugging_face_families`. Throws `std::runtime_error`, with file, key, value and
 /// expectation, if something is missing, invalid, or changes the computation in a way that `Llama` does not support.
 LlamaConfig read_llama_config(const std::filesystem::path& path);
+/// The same for what the file says. Errors do not name a file.
+LlamaConfig parse_llama_config(const Json& json);
 
 /// The other contents of a config.json: the token ids around a text, and the remaining keys.
 struct LlamaTokens {
@@ -141,7 +140,9 @@ SHARDWISE_INLINE void read_window(const JsonPart& config, const HuggingFaceFamil
   }
 }
 
-SHARDWISE_INLINE LlamaConfig llama_config_of(const Json& json) {
+}  // namespace detail
+
+SHARDWISE_INLINE LlamaConfig parse_llama_config(const Json& json) {
   const JsonPart config(json);
   const JsonPart type = config["model_type"];
   const auto* family = hugging_face_families.begin();
@@ -162,30 +163,28 @@ SHARDWISE_INLINE LlamaConfig llama_config_of(const Json& json) {
       architectures.expected("[\"" + std::string(family->architecture) + "\"], as model_type says");
     }
   }
-  check_keys(config, *family);
+  detail::check_keys(config, *family);
   LlamaConfig result = family->defaults;
-  each_key(*family, result, key_reader(config));
+  detail::each_key(*family, result, detail::key_reader(config));
   if (result.kv_heads == 0) result.kv_heads = result.heads;
-  if (result.latent) read_latent(config, result);
-  read_window(config, *family, result);
-  read_experts(config, *family, result);
-  read_rope(config, result);
+  if (result.latent) detail::read_latent(config, result);
+  detail::read_window(config, *family, result);
+  detail::read_experts(config, *family, result);
+  detail::read_rope(config, result);
   return result.checked();
 }
 
-}  // namespace detail
-
 SHARDWISE_INLINE LlamaConfig read_llama_config(const std::filesystem::path& path) {
   const Json json = read_json(path);
-  return detail::naming(path.string(), [&] { return detail::llama_config_of(json); });
+  return prefix_errors(path.string(), [&] { return parse_llama_config(json); });
 }
 
 SHARDWISE_INLINE LlamaTokens read_llama_tokens(const std::filesystem::path& folder) {
   LlamaTokens tokens;
   auto read = [&](const std::filesystem::path& path) {
     const Json json = read_json(path);
-    const detail::JsonPart config(json, path.string() + ": ");
-    const detail::JsonPart begin = config["bos_token_id"], end = config["eos_token_id"];
+    const JsonPart config(json, path.string() + ": ");
+    const JsonPart begin = config["bos_token_id"], end = config["eos_token_id"];
     if (json.contains("bos_token_id")) {
       const auto ids = detail::read_token_ids(begin);
       if (ids.size() > 1) begin.expected("one token's number, or null");
@@ -202,7 +201,7 @@ SHARDWISE_INLINE LlamaTokens read_llama_tokens(const std::filesystem::path& fold
 
 SHARDWISE_INLINE std::string llama_config_text(const LlamaConfig& given, const std::string& type,
                                                const LlamaTokens& tokens) {
-  const HuggingFaceFamily& family = detail::family_of(given);
+  const HuggingFaceFamily& family = hugging_face_family(given);
   LlamaConfig config = given;
   config.head_dim = given.head_size();
   if (given.query_scalar == 0) config.query_scalar = static_cast<double>(config.head_dim);

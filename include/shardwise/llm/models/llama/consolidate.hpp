@@ -88,7 +88,8 @@ class Consolidation {
     if (!type && norm != stored_.end()) type = norm->second->type;
     if (type && torch_name(*type)) set_torch_type(config, *type);
     write_new_file(folder / "config.json", config.dump(2) + "\n");
-    return naming(source_ + ": \"llama_config\" in the notes", [&] { return llama_config_of(config); });
+    return prefix_errors(source_ + ": \"llama_config\" in the notes",
+                         [&] { return parse_llama_config(config); });
   }
 
   /// The model's tensors under Hugging Face's names; throws if any are missing or superfluous.

@@ -129,8 +129,10 @@ constexpr bool has_experts_of(const HuggingFaceFamily& family, const LlamaConfig
   return alike && (!family.mixtral() || (routing.normalized && experts.hidden == config.hidden));
 }
 
-/// The family that computes what this configuration says. Throws `std::invalid_argument` if there is none.
-inline const HuggingFaceFamily& family_of(const LlamaConfig& config) {
+}  // namespace detail
+
+/// The one of `hugging_face_families` that computes what this configuration says. Throws `std::invalid_argument` if there is none.
+inline const HuggingFaceFamily& hugging_face_family(const LlamaConfig& config) {
   if (config.interleaved)
     throw std::invalid_argument(
         "LlamaConfig: interleaved is true, as in GGUF, expected false for other files");
@@ -142,7 +144,7 @@ inline const HuggingFaceFamily& family_of(const LlamaConfig& config) {
   for (const HuggingFaceFamily& family : hugging_face_families) {
     const LlamaConfig& own = family.defaults;
     if (parts(config) != parts(own) || config.experts.has_value() != own.experts.has_value()) continue;
-    if (config.experts && !has_experts_of(family, config)) continue;
+    if (config.experts && !detail::has_experts_of(family, config)) continue;
     if (!family.gemma() && (capped || config.full_every > 0)) continue;
     if (config.attention_softcap > 0 && own.attention_softcap == 0) continue;
     if (family.gemma() && !config.window) continue;
@@ -152,7 +154,5 @@ inline const HuggingFaceFamily& family_of(const LlamaConfig& config) {
   }
   throw std::invalid_argument("LlamaConfig: no family of Hugging Face's models has these options together");
 }
-
-}  // namespace detail
 
 }  // namespace shardwise::llm

@@ -82,7 +82,7 @@ inline std::string expert_names(std::string_view parameter, Index experts, bool 
 /// have projections from latents; and experts are several tensors.
 inline auto hugging_face_names(const LlamaConfig& config) {
   const Index experts = config.experts ? config.experts->experts : 0;
-  const bool mixtral = experts > 0 && detail::family_of(config).mixtral();
+  const bool mixtral = experts > 0 && hugging_face_family(config).mixtral();
   return [=, output_norms = config.output_norms, latent = config.latent](std::string_view path) {
     constexpr std::string_view of_experts = ".experts.";
     if (const std::size_t at = path.find(of_experts); at != path.npos) {

@@ -40,7 +40,8 @@ class WeightsImport {
  public:
   WeightsImport(const Path& folder, const ImportOptions& options)
       : options_(options), weights_(folder), config_(read_json(folder / "config.json")) {
-    const LlamaConfig config = naming(folder / "config.json", [&] { return llama_config_of(config_); });
+    const LlamaConfig config =
+        prefix_errors(folder / "config.json", [&] { return parse_llama_config(config_); });
     manifest_.files.push_back({rank_file_name(0), 0});
     check_weights(folder, config);
     for (const LlamaTensor& wanted : llama_tensors(config)) plan(wanted);
