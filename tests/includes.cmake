@@ -1,7 +1,8 @@
 # SPDX-FileCopyrightText: 2026 The Shardwise developers
 # SPDX-License-Identifier: Apache-2.0
 
-# Headers are floors: each includes only its own and those below. `cmake -DINCLUDE=…/include -P includes.cmake`
+# Headers are floors: each includes only its own and those below. Programs use public names alone.
+# `cmake -DINCLUDE=…/include -P includes.cmake`
 cmake_minimum_required(VERSION 3.22)
 
 # Each folder, and those that it stands on; it may also use what these stand on.
@@ -39,10 +40,10 @@ room(pipeline train schedule)
 room(weights module io)
 room(checkpoint weights)
 room(llm base)
+room(llm/decoding llm nn)
 room(llm/text llm kernel io)
 room(llm/data llm/text tensor)
-room(llm/decoding llm nn)
-room(llm/gguf llm weights)
+room(llm/gguf llm/text weights)
 room(llm/models llm/decoding llm/gguf train checkpoint schedule)
 room(inspect module schedule)
 room(simulate comm)
@@ -128,9 +129,16 @@ foreach(header IN LISTS headers)
     endif()
   endforeach()
 endforeach()
+file(GLOB_RECURSE programs RELATIVE "${INCLUDE}/.." "${INCLUDE}/../examples/*.[ch]pp" "${INCLUDE}/../benchmarks/*.[ch]pp")
+foreach(program IN LISTS programs)
+  file(STRINGS "${INCLUDE}/../${program}" lines REGEX "(sw|shardwise)::(llm::)?detail::")
+  if(lines)
+    string(APPEND wrong "${program}: uses what is not public: ${lines}\n")
+  endif()
+endforeach()
 if(wrong)
   message("${wrong}")
-  message(FATAL_ERROR "Includes that do not point down")
+  message(FATAL_ERROR "Includes that do not point down, or private names")
 endif()
 list(LENGTH headers count)
 message("${count} headers, all pointing down")

@@ -21,6 +21,7 @@
 #include <shardwise/llm/text/sampling.hpp>
 
 #if __has_include(<pcre2.h>) && __has_include(<utf8proc.h>)
+#include <shardwise/llm/gguf/tokenizer.hpp>
 #include <shardwise/llm/text/tokenizer.hpp>
 #endif
 #if __has_include(<range/v3/view/iota.hpp>)

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "../../examples/programs/common/gguf_model.hpp"
+#include "../../examples/programs/common/model_files.hpp"
 #include "mpi/scratch_folder.hpp"
 #include "support/gguf.hpp"
 

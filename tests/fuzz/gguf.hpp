@@ -9,7 +9,7 @@
 
 #include <shardwise/llm/decoding/quantized_products.hpp>
 
-#include "../../examples/programs/common/gguf_model.hpp"
+#include "../../examples/programs/common/model_files.hpp"
 #include "support/gguf.hpp"
 #include "target.hpp"
 

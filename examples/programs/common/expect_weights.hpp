@@ -23,7 +23,7 @@ inline void expect_weights(const std::filesystem::path& folder, const sw::llm::L
   const auto expect = [&](const std::string& name, sw::Index rows, sw::Index columns) {
     const sw::Index shape[]{rows, columns};
     const std::string why = weights.problem(name, sw::DataType::f32, shape);
-    const std::string sizes = sw::llm::detail::is_gguf(folder) ? "the model's sizes" : "config.json";
+    const std::string sizes = sw::llm::is_gguf(folder) ? "the model's sizes" : "config.json";
     if (!why.empty()) throw std::runtime_error(sizes + " and the weights differ: " + why);
   };
   expect("model.embed_tokens.weight", config.vocabulary, config.features);

@@ -14,7 +14,7 @@
 
 #include <shardwise/guard/same_on_all_ranks.hpp>
 
-#include "gguf_model.hpp"
+#include "model_files.hpp"
 
 namespace tools {
 

@@ -245,7 +245,7 @@ int train_program(int argc, char** argv, const Start& start) {
       throw std::invalid_argument("--format is for what is exported: --export or --export-best");
     if (job.job.lora_rank > 0 && !options.merge && options.format != "safetensors")
       throw std::invalid_argument("--format " + options.format + " is for whole models: --merge");
-    if (sw::llm::detail::is_gguf(options.from))
+    if (sw::llm::is_gguf(options.from))
       throw std::invalid_argument("--from is " + options.from.string() +
                                   ", expected a folder: GGUF is not trained");
     if (!options.from.empty()) job.config = options.from / "config.json";

@@ -13,11 +13,14 @@
 #include <shardwise/llm/namespaces.hpp>
 #include <shardwise/weights/weights.hpp>
 
-namespace shardwise::llm::detail {
+namespace shardwise::llm {
 
-inline bool is_gguf(const Path& path) {
+/// Whether a path is that of a GGUF file: its name ends in .gguf, and it is not a folder.
+inline bool is_gguf(const std::filesystem::path& path) {
   return path.extension() == ".gguf" && !std::filesystem::is_directory(path);
 }
+
+namespace detail {
 
 /// Takes `count` bytes from the beginning of the rest of a header; below, a number; a name of visible ASCII characters.
 inline std::string take_bytes(std::string_view& rest, std::uint64_t count) {
@@ -86,6 +89,13 @@ inline std::string name_of_gguf_tensor(std::string_view given) {
 /// Reads the header of a file of these bytes, and checks all that it says. Tensors have Hugging Face's names. The
 /// header's metadata is the architecture; `values`, if given, becomes an object with all values of the file.
 SafetensorsHeader read_gguf_header(std::string_view file, Json* values = nullptr);
+
+inline Json gguf_values(const Path& path) {
+  const MappedFile file(path);
+  Json values;
+  prefix_errors(path.string(), [&] { read_gguf_header(file.bytes(), &values); });
+  return values;
+}
 
 #ifdef SHARDWISE_LLM_BODIES
 
@@ -158,13 +168,11 @@ SHARDWISE_INLINE SafetensorsHeader read_gguf_header(std::string_view file, Json*
 
 #endif
 
-}  // namespace shardwise::llm::detail
-
-namespace shardwise::llm {
+}  // namespace detail
 
 /// Files that end in .gguf: `Weights(path, &gguf_format)` reads them.
-inline constexpr WeightsFormat gguf_format{
-    .matches = detail::is_gguf,
-    .read_header = [](std::string_view bytes) { return detail::read_gguf_header(bytes); }};
+inline constexpr WeightsFormat gguf_format{.matches = is_gguf, .read_header = [](std::string_view bytes) {
+                                             return detail::read_gguf_header(bytes);
+                                           }};
 
 }  // namespace shardwise::llm

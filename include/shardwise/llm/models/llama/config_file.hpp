@@ -13,6 +13,7 @@
 
 #include <set>
 
+#include <shardwise/llm/bodies.hpp>
 #include <shardwise/llm/models/llama/config_keys.hpp>
 #include <shardwise/llm/namespaces.hpp>
 
@@ -42,10 +43,11 @@ void check_keys(const JsonPart& config, const HuggingFaceFamily& family);
 
 }  // namespace detail
 
-/// Reads a config.json of one of the `hugging_face_families`. Throws `std::runtime_error`, with file, key, value and
-/// expectation, if something is missing, invalid, or changes the computation in a way that `Llama` does not support.
+/// Reads a config.json of one of the `hugging_face_families`, or the sizes in a GGUF file of a Llama, a Qwen 2 or a
+/// Qwen 3. Throws `std::runtime_error`, with file, key, value and expectation, if something is missing, invalid, or
+/// changes the computation in a way that `Llama` does not support.
 LlamaConfig read_llama_config(const std::filesystem::path& path);
-/// The same for what the file says. Errors do not name a file.
+/// The same for the contents of a config.json. Errors do not name a file.
 LlamaConfig parse_llama_config(const Json& json);
 
 /// The other contents of a config.json: the token ids around a text, and the remaining keys.
@@ -56,15 +58,21 @@ struct LlamaTokens {
 };
 
 /// Reads `bos_token_id` and `eos_token_id` from a folder's generation_config.json if it has them, else from
-/// config.json. Throws `std::runtime_error`, with file, key and value, for values that are not token ids.
-LlamaTokens read_llama_tokens(const std::filesystem::path& folder);
+/// config.json. Of a GGUF file, reads the ids of "bos", "eos", "eot" and "eom", and leaves `rest` empty. Throws
+/// `std::runtime_error`, with file, key and value, for values that are not token ids.
+LlamaTokens read_llama_tokens(const std::filesystem::path& path);
 
 /// The text of a config.json for transformers 4 and 5. `type` is that of the weights: "float32". Throws
 /// `std::invalid_argument` if no family has these options.
 std::string llama_config_text(const LlamaConfig& config, const std::string& type,
                               const LlamaTokens& tokens = {});
 
+}  // namespace shardwise::llm
+
 #ifdef SHARDWISE_LLM_BODIES
+#include <shardwise/llm/models/llama/gguf_config.hpp>
+
+namespace shardwise::llm {
 
 namespace detail {
 
@@ -175,15 +183,37 @@ SHARDWISE_INLINE LlamaConfig parse_llama_config(const Json& json) {
 }
 
 SHARDWISE_INLINE LlamaConfig read_llama_config(const std::filesystem::path& path) {
-  const Json json = read_json(path);
-  return prefix_errors(path.string(), [&] { return parse_llama_config(json); });
+  if (!is_gguf(path)) {
+    const Json json = read_json(path);
+    return prefix_errors(path.string(), [&] { return parse_llama_config(json); });
+  }
+  const detail::MappedFile file(path);
+  return prefix_errors(path.string(), [&] {
+    const Json json = detail::gguf_config(file.bytes());
+    LlamaConfig config = parse_llama_config(json);
+    config.interleaved = json["model_type"] == "llama";
+    return config;
+  });
 }
 
-SHARDWISE_INLINE LlamaTokens read_llama_tokens(const std::filesystem::path& folder) {
+SHARDWISE_INLINE LlamaTokens read_llama_tokens(const std::filesystem::path& path) {
   LlamaTokens tokens;
-  auto read = [&](const std::filesystem::path& path) {
-    const Json json = read_json(path);
-    const JsonPart config(json, path.string() + ": ");
+  if (is_gguf(path)) {
+    const Json values = detail::gguf_values(path);
+    const JsonPart all(values, path.string() + ": ");
+    const auto id_of = [&](const char* name) {
+      const JsonPart id = all[std::string("tokenizer.ggml.") + name + "_token_id"];
+      return id.null() ? std::nullopt : std::optional(id.get<std::int32_t>());
+    };
+    tokens.begin = id_of("bos");
+    for (const char* name : {"eos", "eot", "eom"}) {
+      if (const auto id = id_of(name)) tokens.ends.push_back(*id);
+    }
+    return tokens;
+  }
+  auto read = [&](const std::filesystem::path& file) {
+    const Json json = read_json(file);
+    const JsonPart config(json, file.string() + ": ");
     const JsonPart begin = config["bos_token_id"], end = config["eos_token_id"];
     if (json.contains("bos_token_id")) {
       const auto ids = detail::read_token_ids(begin);
@@ -193,8 +223,8 @@ SHARDWISE_INLINE LlamaTokens read_llama_tokens(const std::filesystem::path& fold
     if (json.contains("eos_token_id")) tokens.ends = detail::read_token_ids(end);
     return json;
   };
-  tokens.rest = read(folder / "config.json");
-  const auto generation = folder / "generation_config.json";
+  tokens.rest = read(path / "config.json");
+  const auto generation = path / "generation_config.json";
   if (std::filesystem::exists(generation)) read(generation);
   return tokens;
 }
@@ -227,7 +257,7 @@ SHARDWISE_INLINE std::string llama_config_text(const LlamaConfig& given, const s
   json.erase("layer_types");
   if (family.gemma()) {
     for (Index i = 0; i < config.layers; ++i) {
-      json["layer_types"].push_back(config.for_layer(i).window ? "sliding_attention" : "full_attention");
+      json["layer_types"].push_back(config.of_layer(i).window ? "sliding_attention" : "full_attention");
     }
   }
   detail::write_experts(json, family, config);
@@ -241,6 +271,5 @@ SHARDWISE_INLINE std::string llama_config_text(const LlamaConfig& given, const s
   return json.dump(2) + "\n";
 }
 
-#endif
-
 }  // namespace shardwise::llm
+#endif
