@@ -170,6 +170,7 @@ TEST_CASE("what one mesh writes any other reads, bit by bit, and each byte once"
       sw::initialize(run.model, 3);
       run.train(2);
       const Index own = sw::save_checkpoint(folder, run.contents, {{"kind", from.name}});
+      CHECK(own == sw::checkpoint_bytes(run.model) + sw::checkpoint_bytes(run.adamw, run.model));
       bytes = sum_over(run.contents.ranks(), own);
       saved = run.values();
     });

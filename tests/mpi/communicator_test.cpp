@@ -574,6 +574,31 @@ TEST_CASE("what fails while it is under way is an MpiError where it is waited fo
                        sw::MpiError);
 }
 
+TEST_CASE("numbers and texts of all ranks, and the text of rank 0") {
+  const auto world = sw::world();
+  const auto rank = static_cast<std::size_t>(world.rank()), size = static_cast<std::size_t>(world.size());
+  const Index mine[]{world.rank(), -world.rank()};
+  const std::vector<Index> numbers = world.all_gather(mine);
+  const std::vector<std::string> texts = world.all_gather(std::string(rank, 'x') + '\0');
+  REQUIRE(numbers.size() == 2 * size);
+  REQUIRE(texts.size() == size);
+  for (std::size_t r = 0; r < size; ++r) {
+    CHECK(numbers[2 * r] == static_cast<Index>(r));
+    CHECK(numbers[2 * r + 1] == -static_cast<Index>(r));
+    CHECK(texts[r] == std::string(r, 'x') + '\0');
+  }
+  CHECK(world.broadcast(rank == 0 ? "of rank 0" : "of another") == "of rank 0");
+}
+
+TEST_CASE("no rank goes on before rank 0 has come" * doctest::test_suite("MPI")) {
+  const auto world = sw::world();
+  world.barrier();
+  const double begin = MPI_Wtime();
+  if (world.rank() == 0) sw::detail::sleep_for(0.2);
+  world.wait_for_first_rank();
+  CHECK(MPI_Wtime() - begin > 0.1);
+}
+
 TEST_CASE("agree is true only where all agree") {
   const auto world = sw::world();
   CHECK(world.agree(true));

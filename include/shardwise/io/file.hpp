@@ -75,6 +75,7 @@ class File {
     ::close(descriptor_);
   }
 
+  /// For calls of the system that are missing here; and the path as it was given.
   int descriptor() const noexcept { return descriptor_; }
   const std::filesystem::path& path() const noexcept { return path_; }
 
