@@ -257,7 +257,7 @@ SHARDWISE_INLINE std::string llama_config_text(const LlamaConfig& given, const s
   json.erase("layer_types");
   if (family.gemma()) {
     for (Index i = 0; i < config.layers; ++i) {
-      json["layer_types"].push_back(config.of_layer(i).window ? "sliding_attention" : "full_attention");
+      json["layer_types"].push_back(config.for_layer(i).window ? "sliding_attention" : "full_attention");
     }
   }
   detail::write_experts(json, family, config);
