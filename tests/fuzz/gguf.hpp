@@ -19,7 +19,7 @@ namespace fuzz {
 template <class T>
 void read_gguf_whole(const shardwise::Weights& weights, const shardwise::StoredTensor& tensor) {
   using shardwise::Index;
-  const Index numbers = tensor.bytes / size_of(tensor.type) * numbers_in(tensor.type);
+  const Index numbers = tensor.bytes / tensor.element_bytes() * tensor.numbers();
   const Index count = numbers / shardwise::numbers_in(shardwise::data_type_of<T>());
   std::vector<T> elements(static_cast<std::size_t>(count));
   taken(weights.path().string(), [&] {

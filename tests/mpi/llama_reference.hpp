@@ -28,7 +28,7 @@ inline detail::AnyTensor read_as(const Weights& file, std::string_view name, con
   const auto rank = static_cast<int>(detail::shape_of_blocks(like.extents(), std::ssize(names)).size());
   for (std::size_t i = 0; i < names.size(); ++i) {
     file.read_bytes(names[i], detail::block_here(block, static_cast<Index>(i), std::ssize(names)), rank,
-                    like.type);
+                    like.type, nullptr);
   }
   return block;
 }

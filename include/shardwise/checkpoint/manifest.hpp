@@ -173,7 +173,7 @@ class ManifestParser {  // NOLINT(bugprone-exception-escape)
     if (tensor.shape.size() > static_cast<std::size_t>(max_rank)) {
       fail(tensor, {"it has ", tensor.shape.size(), " dimensions, expected ", max_rank, " at most"});
     }
-    if (stored_bytes(tensor.type, tensor.shape).value_or(most_bytes + 1) > most_bytes)
+    if (stored_bytes(size_of(tensor.type), tensor.shape).value_or(most_bytes + 1) > most_bytes)
       fail(tensor, {"the shape is too large"});
     const Index elements = tensor.elements();
     tensor.layout = json.get<std::string>("layout");

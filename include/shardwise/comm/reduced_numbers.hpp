@@ -74,9 +74,7 @@ inline void add_bf16(Index count, const void* first, const void* terms, Index st
 }
 
 inline MPI_Datatype mpi_type(DataType type) {
-  if (type == DataType::q16) return mpi_bytes<64>();
-  if (type == DataType::q8) return mpi_bytes<34>();
-  if (type == DataType::q4) return mpi_bytes<18>();
+  if (numbers_in(type) > 1) return mpi_bytes(size_of(type));
   const MPI_Datatype in_their_order[] = {MPI_FLOAT,   MPI_DOUBLE,  MPI_UINT16_T,
                                          MPI_INT32_T, MPI_INT64_T, MPI_UINT8_T};
   return in_their_order[static_cast<std::size_t>(type)];

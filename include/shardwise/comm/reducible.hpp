@@ -19,30 +19,38 @@
 /// communicator.all_reduce(&mine, &of_all, 1);   // one call of MPI, however many members Range has
 /// @endcode
 
+#include <map>
 #include <type_traits>
 
 #include <shardwise/base/hash.hpp>
+#include <shardwise/base/mutex.hpp>
 #include <shardwise/comm/mpi.hpp>
 #include <shardwise/layout/placement.hpp>
 
 namespace shardwise {
 
-/// The element types that collectives can move. `bf16` is the upper half of a `float`; `q16`, `q8` and `q4` are blocks
-/// of 32 numbers in 64, 34 and 18 bytes (kernel/weight_blocks.hpp), which are moved but not reduced.
-enum class DataType : std::uint8_t { f32, f64, bf16, i32, i64, u8, q16, q8, q4 };
+/// The element types that collectives can move, beside those of `block_type`. `bf16` is the upper half of a `float`.
+enum class DataType : std::uint16_t { f32, f64, bf16, i32, i64, u8 };
 
-/// Bytes of an element.
-constexpr Index size_of(DataType type) {
-  constexpr Index in_their_order[] = {4, 8, 2, 4, 8, 1, 64, 34, 18};
-  return in_their_order[static_cast<int>(type)];
+/// The type of elements that are blocks of 2 to 255 numbers, in an even number of bytes from 10 to 254. They are moved,
+/// but not reduced.
+constexpr DataType block_type(Index numbers, Index bytes) {
+  return static_cast<DataType>(numbers << 8 | bytes);
 }
 
 /// Numbers in an element.
-constexpr Index numbers_in(DataType type) { return type >= DataType::q16 ? 32 : 1; }
+constexpr Index numbers_in(DataType type) { return type > DataType::u8 ? static_cast<Index>(type) >> 8 : 1; }
 
-/// For example "bf16".
-constexpr const char* name_of(DataType type) {
-  constexpr const char* in_their_order[] = {"f32", "f64", "bf16", "i32", "i64", "u8", "q16", "q8", "q4"};
+/// Bytes of an element.
+constexpr Index size_of(DataType type) {
+  constexpr Index in_their_order[] = {4, 8, 2, 4, 8, 1};
+  return numbers_in(type) > 1 ? static_cast<Index>(type) & 255 : in_their_order[static_cast<int>(type)];
+}
+
+/// For example "bf16", or "q8" for blocks of numbers of 8 bits.
+inline std::string name_of(DataType type) {
+  constexpr const char* in_their_order[] = {"f32", "f64", "bf16", "i32", "i64", "u8"};
+  if (numbers_in(type) > 1) return detail::text({"q", 8 * size_of(type) / numbers_in(type)});
   return in_their_order[static_cast<int>(type)];
 }
 
@@ -122,24 +130,25 @@ inline std::string text_of(const Elements& elements) {
   return elements.own ? text({"structs of ", elements.width, " bytes"}) : name_of(elements.type);
 }
 
-/// MPI's handle for elements of `Bytes` bytes, created on first use. Never freed: it is small, and MPI may be finalised
-/// before static objects are destroyed.
-template <int Bytes>
-MPI_Datatype mpi_bytes() {
-  static const MPI_Datatype type = [] {
-    MPI_Datatype made = MPI_DATATYPE_NULL;
-    check_mpi(MPI_Type_contiguous(Bytes, MPI_BYTE, &made), "MPI_Type_contiguous");
-    check_mpi(MPI_Type_commit(&made), "MPI_Type_commit");
-    return made;
-  }();
-  return type;
+/// MPI's handle for elements of a number of bytes, created on first use. Never freed: it is small, and MPI may be
+/// finalised before static objects are destroyed.
+inline MPI_Datatype mpi_bytes(Index bytes) {
+  static Mutex alone;
+  static std::map<Index, MPI_Datatype> all;
+  const Locked here(alone);
+  const auto [made, fresh] = all.try_emplace(bytes, MPI_DATATYPE_NULL);
+  if (fresh) {
+    check_mpi(MPI_Type_contiguous(static_cast<int>(bytes), MPI_BYTE, &made->second), "MPI_Type_contiguous");
+    check_mpi(MPI_Type_commit(&made->second), "MPI_Type_commit");
+  }
+  return made->second;
 }
 
 /// MPI's handles for an `M` and for its `combine`. Never freed either.
 template <Reducible M>
 MpiWords words_of() {
   static const MpiWords words = [] {
-    MpiWords made{mpi_bytes<static_cast<int>(sizeof(M))>(), MPI_OP_NULL};
+    MpiWords made{mpi_bytes(sizeof(M)), MPI_OP_NULL};
     const auto combine = [](void* values, void* combined, int* count, MPI_Datatype*) {
       M::combine(Index{*count}, static_cast<const M*>(values), static_cast<M*>(combined));
     };

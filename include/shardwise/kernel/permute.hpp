@@ -93,7 +93,7 @@ void move_plane(CopyDimension rows, CopyDimension cols, const T* src, T* dst) {
       for (Index r = r0; r < r1; ++r) {
         const T* from = src + r * rows.src;
         T* to = dst + r * rows.dst;
-        if (sizeof(T) <= sizeof(double) && cols.dst == 1) {  // blocks do not fit a lane of a vector
+        if (cols.dst == 1) {
           SHARDWISE_INDEPENDENT
           for (Index c = c0; c < c1; ++c) store<add>(to[c], from[c * cols.src]);
         } else {

@@ -17,6 +17,8 @@
 
 namespace shardwise {
 
+struct BlockFormat;  // in weights/stored_type.hpp
+
 /// The distribution of a parameter's initial value.
 struct Init {
   /// `scale` is the constant, the standard deviation, or the bound.
@@ -50,15 +52,16 @@ struct Init {
 
 namespace detail {
 
-/// Operations on a number of elements of one type.
+/// Operations on a number of elements of one type; those that are null are for trained parameters.
 struct ElementFunctions {
-  const ElementSum* sum;
-  void (*scale)(Index, double, void*);
-  double (*sum_of_squares)(Index, const void*);
-  double (*largest_magnitude)(Index, const void*);
+  const ElementSum* sum = nullptr;
+  void (*scale)(Index, double, void*) = nullptr;
+  double (*sum_of_squares)(Index, const void*) = nullptr;
+  double (*largest_magnitude)(Index, const void*) = nullptr;
   kernel::NonFinite (*count_non_finite)(Index, const void*);
   /// Draws the initial values of the elements from number `first` on.
   void (*draw)(Index, std::uint64_t seed, std::uint64_t first, const Init&, void*);
+  const BlockFormat* blocks = nullptr;  ///< how files become elements that are blocks
 };
 
 template <class T>

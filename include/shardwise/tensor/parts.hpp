@@ -123,6 +123,13 @@ void convert_part(const AnyBox& part, DataType source_type, const void* source, 
 SHARDWISE_INLINE void copy_part(Index element, const AnyBox& part, const void* source, const AnyBox& from,
                                 void* target, const AnyBox& to) {
   if (part.elements() == 0) return;
+  if (element > 8) {  // a block of numbers is a row of 16-bit words
+    const auto words = [&](AnyBox box) {
+      for (Index* last : {&box.begin[max_rank - 1], &box.size[max_rank - 1]}) *last *= element / 2;
+      return box;
+    };
+    return copy_part(2, words(part), source, words(from), target, words(to));
+  }
   const auto source_strides = row_major_strides(from.size), target_strides = row_major_strides(to.size);
   Index begin = 0, place = 0;
   for (int dim = 0; dim < max_rank; ++dim) {
@@ -136,9 +143,6 @@ SHARDWISE_INLINE void copy_part(Index element, const AnyBox& part, const void* s
   };
   if (element == 1) return copy(std::uint8_t{});
   if (element == 2) return copy(std::uint16_t{});
-  if (element == 18) return copy(std::array<std::uint16_t, 9>{});
-  if (element == 34) return copy(std::array<std::uint16_t, 17>{});
-  if (element == 64) return copy(std::array<std::uint64_t, 8>{});
   return element == 4 ? copy(std::uint32_t{}) : copy(std::uint64_t{});
 }
 

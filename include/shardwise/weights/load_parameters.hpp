@@ -108,7 +108,8 @@ SHARDWISE_INLINE Index load_parameters(const Communicator& ranks, const std::vec
       const std::vector<std::string> each = expanded_names(names[i]);
       const int rank = static_cast<int>(shape_of_blocks(x.extents(), std::ssize(each)).size());
       for (std::size_t k = 0; k < each.size(); ++k) {
-        weights->read_bytes(each[k], block_here(x, static_cast<Index>(k), std::ssize(each)), rank, x.type);
+        weights->read_bytes(each[k], block_here(x, static_cast<Index>(k), std::ssize(each)), rank, x.type,
+                            parameters[i].cell->functions.blocks);
       }
     }
   });

@@ -107,7 +107,7 @@ inline OutputPlan plan_output(const Path& path, std::vector<StoredTensor> tensor
   for (StoredTensor& tensor : tensors) {
     const bool kept = !options.keep.empty() && tensor.name.ends_with(options.keep);
     if (options.type && !kept && convertible(tensor.type, *options.type)) tensor.type = *options.type;
-    const auto bytes = stored_bytes(tensor.type, tensor.shape);
+    const auto bytes = stored_bytes(size_of(tensor.type), tensor.shape);
     if (!bytes) fail<std::runtime_error>({"tensor \"", tensor.name, "\" has more bytes than 2^63 - 1"});
     tensor.bytes = *bytes;
     const bool full = options.max_file_bytes > 0 && filled + *bytes > options.max_file_bytes;

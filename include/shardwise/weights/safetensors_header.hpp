@@ -25,8 +25,12 @@ struct StoredTensor {
   std::vector<Index> shape;
   Index offset = 0;  ///< where its elements begin, in bytes from the beginning of the file
   Index bytes = 0;
-  std::string dtype = {};  ///< how the file spells a type that is `StoredType::other`
+  std::string dtype = {};               ///< how the file spells a type that is `StoredType::other`
+  const BlockFormat* blocks = nullptr;  ///< set if elements are blocks, of `StoredType::other`
 
+  /// Numbers in an element, and its bytes.
+  Index numbers() const { return blocks ? numbers_in(blocks->type) : 1; }
+  Index element_bytes() const { return blocks ? size_of(blocks->type) : size_of(type); }
   /// As the file spells it, for example "BF16".
   std::string_view type_name() const { return type == StoredType::other ? dtype : name_of(type); }
 };
@@ -43,12 +47,11 @@ inline constexpr std::size_t longest_header = 100'000'000;
 inline constexpr std::size_t length_bytes = 8;
 
 /// Bytes of a tensor, or nothing if an `Index` does not hold their number. Extents of zero do not excuse what
-/// the others multiply to.
-inline std::optional<Index> stored_bytes(StoredType type, std::span<const Index> shape) {
-  Index bytes = size_of(type);
+/// the others multiply to. An element has `numbers` of the last dimension.
+inline std::optional<Index> stored_bytes(Index bytes, std::span<const Index> shape, Index numbers = 1) {
   bool empty = false;
   for (std::size_t i = 0; i < shape.size(); ++i) {
-    const Index extent = shape[i] / (i + 1 < shape.size() ? 1 : numbers_in(type));
+    const Index extent = shape[i] / (i + 1 < shape.size() ? 1 : numbers);
     if (extent == 0) empty = true;
     if (extent > 1 && bytes > std::numeric_limits<Index>::max() / extent) return std::nullopt;
     if (extent > 1) bytes *= extent;
@@ -68,7 +71,7 @@ inline StoredTensor read_stored_tensor(const std::string& name, const JsonPart& 
   const std::vector<Index> offsets = fields["data_offsets"].integers(most);
   const Index begin = offsets[0], end = offsets[1];
   if (end < begin) fields.fail(text({"data_offsets [", begin, ", ", end, "] end before they begin"}));
-  const auto bytes = stored_bytes(type.value_or(StoredType::u8), shape);
+  const auto bytes = stored_bytes(size_of(type.value_or(StoredType::u8)), shape);
   if (!bytes) fields.fail(text({excerpt(dtype), " ", shape, " has more bytes than 2^63 - 1"}));
   if (!type) return {name, StoredType::other, shape, begin, end - begin, dtype};
   if (*bytes != end - begin) {

@@ -30,16 +30,14 @@ enum class StoredType : std::uint8_t {
   f64,
   i64,
   u64,
-  other,  ///< which nothing is converted from or to
-  q8_0,   ///< of GGUF files: rows of `Block8`, and of `Block4`
-  q4_0
+  other  ///< which nothing is converted from or to
 };
 
 namespace detail {
 
-inline constexpr std::array<std::string_view, 18> stored_type_names{
-    "BOOL", "U8",  "I8",  "F8_E5M2", "F8_E4M3", "I16", "U16", "F16",  "BF16",
-    "I32",  "U32", "F32", "F64",     "I64",     "U64", "",    "Q8_0", "Q4_0"};
+inline constexpr std::array<std::string_view, 16> stored_type_names{
+    "BOOL", "U8",  "I8",  "F8_E5M2", "F8_E4M3", "I16", "U16", "F16",
+    "BF16", "I32", "U32", "F32",     "F64",     "I64", "U64", ""};
 
 }  // namespace detail
 
@@ -47,11 +45,8 @@ inline constexpr std::array<std::string_view, 18> stored_type_names{
 constexpr std::string_view name_of(StoredType type) {
   return detail::stored_type_names[static_cast<std::size_t>(type)];
 }
-/// Numbers in an element, which is a block in the types of GGUF.
-constexpr Index numbers_in(StoredType type) { return type > StoredType::other ? 32 : 1; }
 /// Bytes of one element.
 constexpr Index size_of(StoredType type) {
-  if (numbers_in(type) > 1) return type == StoredType::q8_0 ? 34 : 18;
   return type < StoredType::i16 ? 1 : type < StoredType::i32 ? 2 : type < StoredType::f64 ? 4 : 8;
 }
 /// The type of that name in safetensors files, or nothing.
@@ -73,6 +68,20 @@ constexpr StoredType stored_as(DataType type) {
   return stored[static_cast<std::size_t>(type)];
 }
 static_assert(stored_as(DataType::bf16) == StoredType::bf16 && stored_as(DataType::u8) == StoredType::u8);
+
+/// How numbers of files become the blocks of a `block_type`, and blocks of files become numbers.
+struct BlockFormat {
+  DataType type{};
+  /// Throws `std::runtime_error` for numbers without a finite scale. Null if blocks are 16-bit numbers and have none.
+  void (*quantise)(Index blocks, const float* numbers, void* to) = nullptr;
+  void (*dequantise)(const void* block, float* numbers) = nullptr;
+  /// Throws `std::runtime_error` for a scale that is not finite; the first block has the number `first` in its file.
+  void (*check)(Index first, Index blocks, const void* copied) = nullptr;
+};
+
+/// The format of a C++ type; specialise it for your own blocks.
+template <class Block>
+inline constexpr BlockFormat block_format{};
 
 namespace detail {
 

@@ -14,7 +14,6 @@
 
 #include <shardwise/base/bodies.hpp>
 #include <shardwise/io/mapped_file.hpp>
-#include <shardwise/kernel/weight_blocks.hpp>
 #include <shardwise/tensor/parts.hpp>
 #include <shardwise/weights/safetensors_header.hpp>
 
@@ -105,7 +104,7 @@ class Weights {
     View<char, max_rank> bytes{
         reinterpret_cast<char*>(block.data), detail::padded(block.size), {}, detail::padded(block.shape)};
     std::copy(block.begin.begin(), block.begin.end(), bytes.begin.begin());
-    read_bytes(name, bytes, Rank, data_type_of<T>());
+    read_bytes(name, bytes, Rank, data_type_of<T>(), &block_format<T>);
   }
 
   /// Why a tensor cannot be read into blocks of such a tensor in memory; empty if it can.
@@ -114,8 +113,10 @@ class Weights {
   /// Bytes of elements that have been read by this object.
   Index bytes_read() const noexcept { return bytes_read_; }
 
-  /// `read_block` for elements of `type`, with ones behind the block's `rank` extents: compiled once.
-  void read_bytes(std::string_view name, const View<char, max_rank>& block, int rank, DataType type) const;
+  /// `read_block` for elements of `type`, with ones behind the block's `rank` extents: compiled once. `blocks` is null
+  /// unless elements are blocks.
+  void read_bytes(std::string_view name, const View<char, max_rank>& block, int rank, DataType type,
+                  const BlockFormat* blocks) const;
 
  private:
   struct Place {
@@ -191,72 +192,48 @@ SHARDWISE_INLINE void Weights::open_all(const WeightsFormat* other) {
 namespace detail {
 
 /// Converts numbers of a tensor, from number `first` on, to `count` of another type.
-inline void read_numbers(StoredType from, const char* source, Index first, StoredType to, void* target,
-                         Index count) {
-  if (numbers_in(from) == 1) return convert(from, source + first * size_of(from), to, target, count);
-  const auto dequantise = [&]<class Block>(Block block) {
-    float wide[32];
-    for (Index i = first, n = 0; i < first + count; i += n) {
-      std::memcpy(&block, source + i / 32 * size_of(from), sizeof(Block));
-      kernel::dequantise(1, 1, &block, 1, wide, 32);
-      n = std::min(32 - i % 32, first + count - i);
-      convert(StoredType::f32, wide + i % 32, to, static_cast<char*>(target) + (i - first) * size_of(to), n);
-    }
-  };
-  from == StoredType::q8_0 ? dequantise(kernel::Block8()) : dequantise(kernel::Block4());
+inline void read_numbers(const StoredTensor& from, const char* source, Index first, StoredType to,
+                         void* target, Index count) {
+  const Index bytes = from.element_bytes(), each = from.numbers();
+  if (!from.blocks) return convert(from.type, source + first * bytes, to, target, count);
+  float wide[256];  // a block has fewer numbers
+  for (Index i = first, n = 0; i < first + count; i += n) {
+    from.blocks->dequantise(source + i / each * bytes, wide);
+    n = std::min(each - i % each, first + count - i);
+    convert(StoredType::f32, wide + i % each, to, static_cast<char*>(target) + (i - first) * size_of(to), n);
+  }
 }
 /// Copies, converts or quantises `count` elements in memory from a tensor of a file, from element `first` on.
-inline void read_elements(StoredType from, const char* source, Index first, DataType type, char* target,
-                          Index count) {
-  const Index bytes = size_of(type);
-  if (numbers_in(from) > 1 && bytes == size_of(from)) {  // blocks of one kind
+inline void read_elements(const StoredTensor& from, const char* source, Index first, DataType type,
+                          const BlockFormat* blocks, char* target, Index count) {
+  const Index numbers = numbers_in(type), bytes = size_of(type);
+  if (from.blocks && from.blocks->type == type) {
     std::copy_n(source + first * bytes, count * bytes, target);
-    for (Index i = 0; i < count; ++i) {
-      Eigen::half scale;
-      std::memcpy(&scale, target + i * bytes, sizeof scale);
-      if (!is_finite(static_cast<float>(scale)))
-        fail<std::runtime_error>({"the scale of block ", first + i, " is ", static_cast<float>(scale)});
-    }
-    return;
+    return from.blocks->check(first, count, target);
   }
-  if (numbers_in(type) == 1) return read_numbers(from, source, first, stored_as(type), target, count);
-  constexpr Index most = 256;  // blocks at a time, whose numbers stay in the cache
-  const Index numbers = numbers_in(type);
-  if (type == DataType::q16)
+  if (numbers == 1) return read_numbers(from, source, first, stored_as(type), target, count);
+  if (!blocks->quantise)
     return read_numbers(from, source, first * numbers, StoredType::bf16, target, count * numbers);
+  constexpr Index most = 256;  // blocks at a time, whose numbers stay in the cache
   std::vector<float> wide(static_cast<std::size_t>(std::min(most, count) * numbers));
   for (Index begin = 0; begin < count; begin += most) {
     const Index n = std::min(most, count - begin);
     read_numbers(from, source, (first + begin) * numbers, StoredType::f32, wide.data(), n * numbers);
-    const auto quantise = [&]<class Block>(Block) {
-      Block* const to = reinterpret_cast<Block*>(target) + begin;
-      kernel::quantise(1, n, wide.data(), 0, to, 0);
-      const Block* bad =
-          std::find_if(to, to + n, [](const Block& b) { return !is_finite(static_cast<float>(b.scale)); });
-      if (bad == to + n) return;
-      const float* const group = wide.data() + (bad - to) * numbers;
-      const float* worst = std::find_if(group, group + numbers, [](float x) { return !is_finite(x); });
-      if (worst == group + numbers)
-        worst = std::max_element(group, group + numbers,
-                                 [](float x, float y) { return std::abs(x) < std::abs(y); });
-      fail<std::runtime_error>({"a number is ", *worst, ", expected one to quantise, of at most ",
-                                type == DataType::q8 ? 8.3e6 : 5.2e5});
-    };
-    type == DataType::q8 ? quantise(kernel::Block8()) : quantise(kernel::Block4());
+    blocks->quantise(n, wide.data(), target + begin * bytes);
   }
 }
 
 }  // namespace detail
 
 SHARDWISE_INLINE void Weights::read_bytes(std::string_view name, const View<char, max_rank>& block, int rank,
-                                          DataType type) const {
+                                          DataType type, const BlockFormat* blocks) const {
   const std::string why = problem(name, type, {block.shape.begin(), block.shape.begin() + rank});
   if (!why.empty()) throw std::runtime_error(why);
   const detail::MappedFile& memory = file_of(name).memory_;
   const detail::FileWork here("reads", file_of(name).path().native());
   const StoredTensor& stored = tensor(name);
-  const Index numbers = numbers_in(type), each = numbers_in(stored.type);
-  const auto place_of = [&](Index number) { return stored.offset + number / each * size_of(stored.type); };
+  const Index numbers = numbers_in(type), each = stored.numbers();
+  const auto place_of = [&](Index number) { return stored.offset + number / each * stored.element_bytes(); };
   memory.check_size();
 
   // The system reads while we still ask: one request for pages that follow each other.
@@ -274,7 +251,7 @@ SHARDWISE_INLINE void Weights::read_bytes(std::string_view name, const View<char
 
   detail::for_each_run(block, [&](Index local, Index global, Index count) {
     try {
-      detail::read_elements(stored.type, memory.data() + stored.offset, global, type,
+      detail::read_elements(stored, memory.data() + stored.offset, global, type, blocks,
                             block.data + local * size_of(type), count);
     } catch (const std::runtime_error& error) {
       detail::fail<std::runtime_error>({where(name), error.what()});
@@ -290,7 +267,7 @@ SHARDWISE_INLINE std::string Weights::problem(std::string_view name, DataType ty
   const StoredTensor& stored = tensor(name);
   const bool blocks = numbers_in(type) > 1;
   const StoredType wanted = blocks ? StoredType::f32 : stored_as(type);
-  if (!detail::convertible(numbers_in(stored.type) > 1 ? StoredType::f32 : stored.type, wanted)) {
+  if (!detail::convertible(stored.blocks ? StoredType::f32 : stored.type, wanted)) {
     return detail::text({where(name), "expected a type that can be read as ", name_of(wanted), ", found ",
                          stored.type_name()});
   }

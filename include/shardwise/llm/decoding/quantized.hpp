@@ -25,10 +25,6 @@ namespace shardwise::detail {
 /// arithmetic.
 template <kernel::WeightBlock Block>
 inline constexpr ElementFunctions element_functions<Block>{
-    .sum = nullptr,
-    .scale = nullptr,
-    .sum_of_squares = nullptr,
-    .largest_magnitude = nullptr,
     .count_non_finite =
         [](Index n, const void* x) {
           if constexpr (std::is_same_v<Block, kernel::Block16>) {
@@ -53,6 +49,7 @@ inline constexpr ElementFunctions element_functions<Block>{
             kernel::quantise(1, 1, numbers, kernel::numbers_per_block, blocks + i, 1);
           }
         },
+    .blocks = &block_format<Block>,
 };
 
 }  // namespace shardwise::detail

@@ -13,6 +13,7 @@
 /// ```
 
 #include <shardwise/kernel/gemm.hpp>
+#include <shardwise/llm/decoding/block_format.hpp>
 #include <shardwise/llm/decoding/block_product.hpp>
 #include <shardwise/llm/namespaces.hpp>
 #include <shardwise/ops/embedding.hpp>

@@ -10,6 +10,7 @@
 #include <set>
 
 #include <shardwise/llm/bodies.hpp>
+#include <shardwise/llm/decoding/block_format.hpp>
 #include <shardwise/llm/namespaces.hpp>
 #include <shardwise/weights/weights.hpp>
 
@@ -138,14 +139,16 @@ SHARDWISE_INLINE SafetensorsHeader read_gguf_header(std::string_view file, Json*
       std::ranges::reverse(tensor.shape);
       const auto type = take_number<std::uint32_t>(rest);
       const std::string_view spelt = type < types.size() ? types[type] : "unknown";
-      const auto* const known = std::ranges::find(stored_type_names, spelt);
-      if (known == stored_type_names.end())
+      tensor.dtype = spelt;
+      tensor.type = stored_type_named(spelt).value_or(StoredType::other);
+      if (spelt == "Q8_0") tensor.blocks = &block_format<kernel::Block8>;
+      if (spelt == "Q4_0") tensor.blocks = &block_format<kernel::Block4>;
+      if (tensor.type == StoredType::other && !tensor.blocks)
         fail<std::runtime_error>({"type ", type, " (", spelt, "), expected F32, F16, BF16, Q8_0 or Q4_0"});
-      tensor.type = static_cast<StoredType>(known - stored_type_names.begin());
       const bool legal = !tensor.shape.empty() && tensor.shape.size() < 5 &&
-                         std::ranges::min(tensor.shape) >= 0 &&
-                         tensor.shape.back() % numbers_in(tensor.type) == 0;
-      tensor.bytes = legal ? stored_bytes(tensor.type, tensor.shape).value_or(-1) : -1;
+                         std::ranges::min(tensor.shape) >= 0 && tensor.shape.back() % tensor.numbers() == 0;
+      tensor.bytes =
+          legal ? stored_bytes(tensor.element_bytes(), tensor.shape, tensor.numbers()).value_or(-1) : -1;
       if (tensor.bytes < 0)
         fail<std::runtime_error>(
             {spelt, " ", tensor.shape, ", expected 1 to 4 extents, whole blocks, and bytes to count"});
