@@ -83,7 +83,7 @@ void compare_blocks(const char* bits, const Options& options, const std::vector<
                     const std::vector<float>& x, std::vector<float>& y) {
   const Index n = options.features, groups = n / kernel::numbers_per_block;
   std::vector<Block> blocks(static_cast<std::size_t>(n * groups));
-  kernel::quantise(n, groups, matrix.data(), n, blocks.data(), groups);
+  kernel::quantise(n * groups, matrix.data(), blocks.data());
   const auto weights = repeat(options, blocks);
   const char* names[] = {"portable", "AVX2", "AVX-512 VNNI"};
   for (auto set : {Instructions::avx512_vnni, Instructions::avx2, Instructions::portable}) {

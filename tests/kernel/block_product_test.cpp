@@ -35,14 +35,14 @@ std::vector<Instructions> all_instructions() {
 template <class Block>
 std::vector<Block> quantised(Index rows, Index groups, const std::vector<float>& x) {
   std::vector<Block> w(at(rows * groups));
-  kernel::quantise(rows, groups, x.data(), groups * numbers_per_block, w.data(), groups);
+  kernel::quantise(rows * groups, x.data(), w.data());
   return w;
 }
 
 template <class Block>
 std::vector<float> dequantised(Index rows, Index groups, const std::vector<Block>& w) {
   std::vector<float> x(at(rows * groups * numbers_per_block));
-  kernel::dequantise(rows, groups, w.data(), groups, x.data(), groups * numbers_per_block);
+  kernel::dequantise(rows * groups, w.data(), x.data());
   return x;
 }
 

@@ -278,7 +278,7 @@ TEST_CASE_TEMPLATE("blocks are read as they are", Block, kernel::Block8, kernel:
       if (!numbers.contains(name)) continue;
       each_run(parameter, [&](const char* data, Index first, Index count) {
         std::vector<Other> expected(static_cast<std::size_t>(count));
-        kernel::quantise(1, count, numbers[name].data() + first * 32, 0, expected.data(), 0);
+        kernel::quantise(count, numbers[name].data() + first * 32, expected.data());
         CHECK_MESSAGE(std::string_view(data, expected.size() * sizeof(Other)) == as_bytes(expected), name);
       });
     }

@@ -32,8 +32,7 @@ auto numbers_of(const Tensor<Block, Rank, MeshType, Placements...>& blocks) {
   shape[Rank - 1] *= 32;
   Tensor<float, Rank, MeshType, Placements...> numbers(blocks.mesh(), shape);
   const auto view = blocks.view();
-  const Index groups = view.columns();
-  kernel::dequantise(view.rows(), groups, view.data, groups, numbers.writable().data, groups * 32);
+  kernel::dequantise(view.elements(), view.data, numbers.writable().data);
   return numbers;
 }
 

@@ -103,24 +103,19 @@ inline void dequantise_group(const auto& block, float* x) {
 
 }  // namespace detail
 
-/// w: [rows, groups] = x: [rows, 32 · groups], quantised; ldx and ldw are the distances between the starts of rows.
-/// Numbers of 16 bits are rounded to the nearest, ties to even. Else the scale is the largest magnitude / 127, or the
-/// number of largest magnitude / -8. A number is divided by it and rounded to the nearest integer; ties go away from
-/// zero in Block8, and up in Block4, at most to 7. The scale is then rounded to 16 bits. It is infinite beyond
-/// magnitudes of 8.3e6 or 5.2e5, and NaN if a number is infinite or NaN: callers check their numbers.
+/// w: [blocks] = x: [32 · blocks], quantised. Numbers of 16 bits are rounded to the nearest, ties to even. Else the
+/// scale is the largest magnitude / 127, or the number of largest magnitude / -8. A number is divided by it and rounded
+/// to the nearest integer; ties go away from zero in Block8, and up in Block4, at most to 7. The scale is then rounded to
+/// 16 bits. It is infinite beyond magnitudes of 8.3e6 or 5.2e5, and NaN if a number is infinite or NaN: callers check it.
 template <WeightBlock Block>
-void quantise(Index rows, Index groups, const float* x, Index ldx, Block* w, Index ldw) {
-  for (Index r = 0; r < rows; ++r) {
-    for (Index g = 0; g < groups; ++g) detail::quantise_group(x + r * ldx + g * 32, w[r * ldw + g]);
-  }
+void quantise(Index blocks, const float* x, Block* w) {
+  for (Index i = 0; i < blocks; ++i) detail::quantise_group(x + i * 32, w[i]);
 }
 
-/// x: [rows, 32 · groups] = w: [rows, groups], exactly. ldw and ldx as above.
+/// x: [32 · blocks] = w: [blocks], exactly.
 template <WeightBlock Block>
-void dequantise(Index rows, Index groups, const Block* w, Index ldw, float* x, Index ldx) {
-  for (Index r = 0; r < rows; ++r) {
-    for (Index g = 0; g < groups; ++g) detail::dequantise_group(w[r * ldw + g], x + r * ldx + g * 32);
-  }
+void dequantise(Index blocks, const Block* w, float* x) {
+  for (Index i = 0; i < blocks; ++i) detail::dequantise_group(w[i], x + i * 32);
 }
 
 }  // namespace shardwise::kernel

@@ -22,7 +22,7 @@ inline constexpr BlockFormat block_format<Block>{
     .quantise =
         [](Index blocks, const float* numbers, void* to) {
           auto* const made = static_cast<Block*>(to);
-          kernel::quantise(1, blocks, numbers, 0, made, 0);
+          kernel::quantise(blocks, numbers, made);
           for (Index i = 0; i < blocks; ++i, numbers += kernel::numbers_per_block) {
             if (detail::is_finite(static_cast<float>(made[i].scale))) continue;
             const float worst = std::ranges::max(std::span(numbers, kernel::numbers_per_block), {},
@@ -32,10 +32,8 @@ inline constexpr BlockFormat block_format<Block>{
                                               std::is_same_v<Block, kernel::Block8> ? 8.3e6 : 5.2e5});
           }
         },
-    .dequantise =
-        [](const void* block, float* numbers) {
-          kernel::dequantise(1, 1, static_cast<const Block*>(block), 1, numbers, 0);
-        },
+    .dequantise = [](const void* block,
+                     float* numbers) { kernel::dequantise(1, static_cast<const Block*>(block), numbers); },
     .check =
         [](Index first, Index blocks, const void* copied) {
           const auto* block = static_cast<const Block*>(copied);

@@ -46,7 +46,7 @@ inline constexpr ElementFunctions element_functions<Block>{
             const std::uint64_t at =
                 (first + static_cast<std::uint64_t>(i)) * std::uint64_t{kernel::numbers_per_block};
             element_functions<float>.draw(kernel::numbers_per_block, seed, at, init, numbers);
-            kernel::quantise(1, 1, numbers, kernel::numbers_per_block, blocks + i, 1);
+            kernel::quantise(1, numbers, blocks + i);
           }
         },
     .blocks = &block_format<Block>,

@@ -81,7 +81,7 @@ struct QuantizedLinearOp {
     auto* numbers = kernel::scratch<QuantizedLinearOp, float>(most * of.in());
     for (Index o = 0; o < of.out || o == 0; o += most) {
       const Index n = std::min(most, of.out - o);
-      kernel::dequantise(n, of.groups, w.data + o * of.groups, of.groups, numbers, of.in());
+      kernel::dequantise(n * of.groups, w.data + o * of.groups, numbers);
       kernel::gemm(kernel::Transpose::no, kernel::Transpose::no, of.rows, of.in(), n, dy.data + o, of.out,
                    numbers, of.in(), x.gradient, of.in(), x.accumulate || o > 0);
     }
@@ -124,7 +124,7 @@ struct QuantizedEmbeddingOp {
     for (Index i = 0; i < tokens.elements(); ++i) {
       const Index own = static_cast<Index>(tokens.data[i]) - table.begin[0];
       if (own >= 0 && own < table.size[0]) {
-        kernel::dequantise(1, groups, table.data + own * groups, groups, y.data + i * row, row);
+        kernel::dequantise(groups, table.data + own * groups, y.data + i * row);
       } else {
         kernel::fill<float>(row, 0, y.data + i * row);
       }
