@@ -7,8 +7,6 @@
 
 #include <memory>
 
-#include <shardwise/llm/decoding/quantized_products.hpp>
-
 #include "../../examples/programs/common/model_files.hpp"
 #include "support/gguf.hpp"
 #include "target.hpp"

@@ -32,8 +32,7 @@ namespace shardwise {
 /// The element types that collectives can move, beside those of `block_type`. `bf16` is the upper half of a `float`.
 enum class DataType : std::uint16_t { f32, f64, bf16, i32, i64, u8 };
 
-/// The type of elements that are blocks of 2 to 255 numbers, in an even number of bytes from 10 to 254. They are moved,
-/// but not reduced.
+/// Blocks of 2 to 255 numbers in 9 to 255 bytes, which are moved but not reduced.
 constexpr DataType block_type(Index numbers, Index bytes) {
   return static_cast<DataType>(numbers << 8 | bytes);
 }

@@ -33,9 +33,8 @@ struct Block4 {
   std::uint8_t pairs[numbers_per_block / 2];
 };
 
-static_assert(sizeof(Block8) == 34 && alignof(Block8) == 2 && std::is_trivially_copyable_v<Block8>);
-static_assert(sizeof(Block4) == 18 && alignof(Block4) == 2 && std::is_trivially_copyable_v<Block4>);
-static_assert(sizeof(Block16) == 64 && std::is_trivially_copyable_v<Block16>);
+static_assert(sizeof(Block16) == 64 && sizeof(Block8) == 34 && sizeof(Block4) == 18);
+static_assert(std::is_trivially_copyable_v<Block8> && std::is_trivially_copyable_v<Block4>);
 template <class B>
 concept WeightBlock = std::same_as<B, Block16> || std::same_as<B, Block8> || std::same_as<B, Block4>;
 

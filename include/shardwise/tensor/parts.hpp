@@ -123,12 +123,11 @@ void convert_part(const AnyBox& part, DataType source_type, const void* source, 
 SHARDWISE_INLINE void copy_part(Index element, const AnyBox& part, const void* source, const AnyBox& from,
                                 void* target, const AnyBox& to) {
   if (part.elements() == 0) return;
-  if (element > 8) {  // a block of numbers is a row of 16-bit words
-    const auto words = [&](AnyBox box) {
-      for (Index* last : {&box.begin[max_rank - 1], &box.size[max_rank - 1]}) *last *= element / 2;
-      return box;
-    };
-    return copy_part(2, words(part), source, words(from), target, words(to));
+  if (element > 8) {  // blocks of numbers
+    return for_each_run(part, from, to, [&](Index source_place, Index target_place, Index count) {
+      std::copy_n(static_cast<const char*>(source) + source_place * element, count * element,
+                  static_cast<char*>(target) + target_place * element);
+    });
   }
   const auto source_strides = row_major_strides(from.size), target_strides = row_major_strides(to.size);
   Index begin = 0, place = 0;

@@ -69,14 +69,13 @@ constexpr StoredType stored_as(DataType type) {
 }
 static_assert(stored_as(DataType::bf16) == StoredType::bf16 && stored_as(DataType::u8) == StoredType::u8);
 
-/// How numbers of files become the blocks of a `block_type`, and blocks of files become numbers.
+/// The blocks of a `block_type` in files. Those without functions are numbers in bfloat16.
 struct BlockFormat {
   DataType type{};
-  /// Throws `std::runtime_error` for numbers without a finite scale. Null if blocks are 16-bit numbers and have none.
+  double largest = 0;  ///< larger numbers have no finite scale
   void (*quantise)(Index blocks, const float* numbers, void* to) = nullptr;
   void (*dequantise)(const void* block, float* numbers) = nullptr;
-  /// Throws `std::runtime_error` for a scale that is not finite; the first block has the number `first` in its file.
-  void (*check)(Index first, Index blocks, const void* copied) = nullptr;
+  float (*scale)(const void* block) = nullptr;
 };
 
 /// The format of a C++ type; specialise it for your own blocks.

@@ -209,7 +209,11 @@ inline void read_elements(const StoredTensor& from, const char* source, Index fi
   const Index numbers = numbers_in(type), bytes = size_of(type);
   if (from.blocks && from.blocks->type == type) {
     std::copy_n(source + first * bytes, count * bytes, target);
-    return from.blocks->check(first, count, target);
+    for (Index i = 0; i < count; ++i) {
+      if (const float scale = blocks->scale(target + i * bytes); !is_finite(scale))
+        fail<std::runtime_error>({"the scale of block ", first + i, " is ", scale});
+    }
+    return;
   }
   if (numbers == 1) return read_numbers(from, source, first, stored_as(type), target, count);
   if (!blocks->quantise)
@@ -220,6 +224,12 @@ inline void read_elements(const StoredTensor& from, const char* source, Index fi
     const Index n = std::min(most, count - begin);
     read_numbers(from, source, (first + begin) * numbers, StoredType::f32, wide.data(), n * numbers);
     blocks->quantise(n, wide.data(), target + begin * bytes);
+    for (Index i = 0; i < n; ++i) {
+      if (is_finite(blocks->scale(target + (begin + i) * bytes))) continue;
+      const std::span group(wide.data() + i * numbers, static_cast<std::size_t>(numbers));
+      fail<std::runtime_error>({"a number is ", std::ranges::max(group, {}, magnitude_bits<float>),
+                                ", expected one to quantise, of at most ", blocks->largest});
+    }
   }
 }
 

@@ -12,10 +12,8 @@
 /// The last dimension of input features is a multiple of 32, and not sharded. So a `RowwiseParallel` layer has them in
 /// two dimensions, [n, 32], as `LlamaMlp` does, or [heads, head_dim].
 
-#include <shardwise/kernel/random.hpp>
 #include <shardwise/llm/decoding/quantized_products.hpp>
 #include <shardwise/llm/decoding/quantized_style.hpp>
-#include <shardwise/module/parameter_state.hpp>
 #include <shardwise/nn/embedding.hpp>
 #include <shardwise/nn/linear.hpp>
 
@@ -41,12 +39,10 @@ inline constexpr ElementFunctions element_functions<Block>{
     .draw =
         [](Index n, std::uint64_t seed, std::uint64_t first, const Init& init, void* x) {
           float numbers[kernel::numbers_per_block];
-          auto* blocks = static_cast<Block*>(x);
-          for (Index i = 0; i < n; ++i) {
-            const std::uint64_t at =
-                (first + static_cast<std::uint64_t>(i)) * std::uint64_t{kernel::numbers_per_block};
+          for (auto* block = static_cast<Block*>(x); n > 0; --n, ++block, ++first) {
+            const std::uint64_t at = first * std::uint64_t{kernel::numbers_per_block};
             element_functions<float>.draw(kernel::numbers_per_block, seed, at, init, numbers);
-            kernel::quantise(1, numbers, blocks + i);
+            kernel::quantise(1, numbers, block);
           }
         },
     .blocks = &block_format<Block>,

@@ -19,23 +19,7 @@
 #include <shardwise/ops/embedding.hpp>
 #include <shardwise/ops/linear.hpp>
 
-namespace shardwise {
-
-template <>
-inline constexpr DataType data_type<kernel::Block16> = DataType::q16;
-template <>
-inline constexpr DataType data_type<kernel::Block8> = DataType::q8;
-template <>
-inline constexpr DataType data_type<kernel::Block4> = DataType::q4;
-
-}  // namespace shardwise
-
 namespace shardwise::llm {
-
-using kernel::Block16;
-using kernel::Block4;
-using kernel::Block8;
-using kernel::WeightBlock;
 
 /// Beside weights of 8 and 4 bits, each group of 32 numbers of x is rounded to 8 bits. So the layouts are those of
 /// `linear` except that x is not pending. The gradient of x is that of the product with unrounded x.

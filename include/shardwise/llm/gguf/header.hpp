@@ -138,11 +138,10 @@ SHARDWISE_INLINE SafetensorsHeader read_gguf_header(std::string_view file, Json*
       for (Index& extent : tensor.shape) extent = take_number<Index>(rest);
       std::ranges::reverse(tensor.shape);
       const auto type = take_number<std::uint32_t>(rest);
-      const std::string_view spelt = type < types.size() ? types[type] : "unknown";
-      tensor.dtype = spelt;
+      const std::string& spelt = tensor.dtype = type < types.size() ? types[type] : "unknown";
       tensor.type = stored_type_named(spelt).value_or(StoredType::other);
-      if (spelt == "Q8_0") tensor.blocks = &block_format<kernel::Block8>;
-      if (spelt == "Q4_0") tensor.blocks = &block_format<kernel::Block4>;
+      if (spelt == "Q8_0") tensor.blocks = &block_format<Block8>;
+      if (spelt == "Q4_0") tensor.blocks = &block_format<Block4>;
       if (tensor.type == StoredType::other && !tensor.blocks)
         fail<std::runtime_error>({"type ", type, " (", spelt, "), expected F32, F16, BF16, Q8_0 or Q4_0"});
       const bool legal = !tensor.shape.empty() && tensor.shape.size() < 5 &&
