@@ -46,7 +46,7 @@ constexpr Index size_of(DataType type) {
   return numbers_in(type) > 1 ? static_cast<Index>(type) & 255 : in_their_order[static_cast<int>(type)];
 }
 
-/// For example "bf16", or "q8" for blocks of numbers of 8 bits.
+/// For example "bf16"; blocks are named after the bits of their numbers.
 inline std::string name_of(DataType type) {
   constexpr const char* in_their_order[] = {"f32", "f64", "bf16", "i32", "i64", "u8"};
   if (numbers_in(type) > 1) return detail::text({"q", 8 * size_of(type) / numbers_in(type)});

@@ -7,7 +7,7 @@
 
 #include <numeric>
 
-#include <shardwise/kernel/weight_blocks.hpp>
+#include <shardwise/llm/decoding/weight_blocks.hpp>
 #include <shardwise/llm/namespaces.hpp>
 
 namespace shardwise::llm::kernel::detail {

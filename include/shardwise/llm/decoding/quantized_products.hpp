@@ -3,7 +3,7 @@
 #pragma once
 
 /// @file
-/// `linear` and `embedding` with quantised weights: tensors of blocks of 32 numbers (kernel/weight_blocks.hpp), whose
+/// `linear` and `embedding` with quantised weights: tensors of blocks of 32 numbers (weight_blocks.hpp), whose
 /// last dimension is 32 times as long as its extent. Only whole blocks are sharded.
 ///
 /// ```
@@ -13,7 +13,6 @@
 /// ```
 
 #include <shardwise/kernel/gemm.hpp>
-#include <shardwise/llm/decoding/block_format.hpp>
 #include <shardwise/llm/decoding/block_product.hpp>
 #include <shardwise/llm/namespaces.hpp>
 #include <shardwise/ops/embedding.hpp>

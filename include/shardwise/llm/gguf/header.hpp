@@ -10,7 +10,7 @@
 #include <set>
 
 #include <shardwise/llm/bodies.hpp>
-#include <shardwise/llm/decoding/block_format.hpp>
+#include <shardwise/llm/decoding/weight_blocks.hpp>
 #include <shardwise/llm/namespaces.hpp>
 #include <shardwise/weights/weights.hpp>
 

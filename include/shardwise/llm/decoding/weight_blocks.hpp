@@ -9,6 +9,7 @@
 #include <algorithm>
 
 #include <shardwise/kernel/element.hpp>
+#include <shardwise/weights/stored_type.hpp>
 
 namespace shardwise::kernel {
 
@@ -104,8 +105,9 @@ inline void dequantise_group(const auto& block, float* x) {
 
 /// w: [blocks] = x: [32 · blocks], quantised. Numbers of 16 bits are rounded to the nearest, ties to even. Else the
 /// scale is the largest magnitude / 127, or the number of largest magnitude / -8. A number is divided by it and rounded
-/// to the nearest integer; ties go away from zero in Block8, and up in Block4, at most to 7. The scale is then rounded to
-/// 16 bits. It is infinite beyond magnitudes of 8.3e6 or 5.2e5, and NaN if a number is infinite or NaN: callers check it.
+/// to the nearest integer; ties go away from zero in Block8, and up in Block4, at most to 7. The scale is then rounded
+/// to 16 bits. It is infinite beyond magnitudes of 8.3e6 or 5.2e5, and NaN if a number is infinite or NaN: callers
+/// check it.
 template <WeightBlock Block>
 void quantise(Index blocks, const float* x, Block* w) {
   for (Index i = 0; i < blocks; ++i) detail::quantise_group(x + i * 32, w[i]);
@@ -118,3 +120,25 @@ void dequantise(Index blocks, const Block* w, float* x) {
 }
 
 }  // namespace shardwise::kernel
+
+namespace shardwise {
+
+using kernel::Block16, kernel::Block8, kernel::Block4, kernel::WeightBlock;
+
+template <WeightBlock Block>
+inline constexpr DataType data_type<Block> = block_type(kernel::numbers_per_block, sizeof(Block));
+
+template <>
+inline constexpr BlockFormat block_format<Block16>{.type = data_type<Block16>};
+template <WeightBlock Block>
+inline constexpr BlockFormat block_format<Block>{
+    .type = data_type<Block>,
+    .largest = std::is_same_v<Block, Block8> ? 8.3e6 : 5.2e5,
+    .quantise = [](Index blocks, const float* numbers,
+                   void* to) { kernel::quantise(blocks, numbers, static_cast<Block*>(to)); },
+    .dequantise = [](const void* block,
+                     float* numbers) { kernel::dequantise(1, static_cast<const Block*>(block), numbers); },
+    .scale = [](const void* block) { return float{static_cast<const Block*>(block)->scale}; },
+};
+
+}  // namespace shardwise
