@@ -14,7 +14,7 @@
 #include "support.hpp"
 
 namespace sw = shardwise;
-namespace kernel = shardwise::kernel;
+namespace kernel = shardwise::llm::kernel;
 using sw::Index;
 
 namespace {

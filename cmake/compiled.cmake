@@ -22,7 +22,7 @@ if(NOT TARGET shardwise_compiled)
   set(llm "")
   file(GLOB_RECURSE headers RELATIVE "${shardwise_include_dir}" CONFIGURE_DEPENDS "${shardwise_include_dir}/shardwise/*/*.hpp")
   list(FILTER headers EXCLUDE REGEX  # old paths, which CMakeLists.txt makes
-      "^shardwise/(models|text|data)/|^shardwise/(ops|nn|kernel|layout)/(rope|quantized|key_value_cache|block_product|bounds|product)\\.hpp$")
+      "^shardwise/(models|text|data)/|^shardwise/(ops|nn|kernel|layout)/(rope|quantized|key_value_cache|block_product|weight_blocks|bounds|product)\\.hpp$")
   foreach(header IN LISTS headers)
     if(header MATCHES "^shardwise/llm/")
       string(APPEND llm "#include <${header}>\n")

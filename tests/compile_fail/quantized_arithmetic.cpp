@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Shardwise developers
 // SPDX-License-Identifier: Apache-2.0
 
-// expect: LayoutError<Reason::operation_needs_floating_point_numbers, Got<kernel::Block4, kernel::Block4>
+// expect: LayoutError<Reason::operation_needs_floating_point_numbers, Got<llm::kernel::Block4, llm::kernel::Block4>
 
 #include <shardwise/llm/decoding/quantized.hpp>
 #include <shardwise/mesh/mesh.hpp>

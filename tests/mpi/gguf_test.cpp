@@ -198,15 +198,15 @@ std::vector<Block> blocks_of(std::size_t count, std::uint32_t seed) {
   return blocks;
 }
 /// Number i of a block by the description of the format, apart from the kernels.
-float number_of(const kernel::Block8& block, std::size_t i) {
+float number_of(const llm::Block8& block, std::size_t i) {
   return static_cast<float>(block.scale) * static_cast<float>(block.values[i]);
 }
-float number_of(const kernel::Block4& block, std::size_t i) {
+float number_of(const llm::Block4& block, std::size_t i) {
   const int pair = block.pairs[i % 16];
   return static_cast<float>(block.scale) * static_cast<float>((i < 16 ? pair % 16 : pair / 16) - 8);
 }
 template <class Block>
-constexpr std::uint32_t type_of = std::is_same_v<Block, kernel::Block8> ? gguf::q8_0 : gguf::q4_0;
+constexpr std::uint32_t type_of = std::is_same_v<Block, llm::Block8> ? gguf::q8_0 : gguf::q4_0;
 
 /// Calls f(bytes in memory, first element in the whole tensor, count) for this rank's parts of a parameter.
 void each_run(const detail::NamedParameter& parameter, auto f) {
@@ -217,8 +217,8 @@ void each_run(const detail::NamedParameter& parameter, auto f) {
   });
 }
 
-TEST_CASE_TEMPLATE("blocks are read as they are", Block, kernel::Block8, kernel::Block4) {
-  using Other = std::conditional_t<std::is_same_v<Block, kernel::Block8>, kernel::Block4, kernel::Block8>;
+TEST_CASE_TEMPLATE("blocks are read as they are", Block, llm::Block8, llm::Block4) {
+  using Other = std::conditional_t<std::is_same_v<Block, llm::Block8>, llm::Block4, llm::Block8>;
   Files files(config);
   gguf::Writer file = writer_of("llama");
   std::map<std::string, std::vector<Block>> blocks;
@@ -278,7 +278,7 @@ TEST_CASE_TEMPLATE("blocks are read as they are", Block, kernel::Block8, kernel:
       if (!numbers.contains(name)) continue;
       each_run(parameter, [&](const char* data, Index first, Index count) {
         std::vector<Other> expected(static_cast<std::size_t>(count));
-        kernel::quantise(count, numbers[name].data() + first * 32, expected.data());
+        llm::kernel::quantise(count, numbers[name].data() + first * 32, expected.data());
         CHECK_MESSAGE(std::string_view(data, expected.size() * sizeof(Other)) == as_bytes(expected), name);
       });
     }
@@ -287,7 +287,7 @@ TEST_CASE_TEMPLATE("blocks are read as they are", Block, kernel::Block8, kernel:
 
 TEST_CASE("parts of blocks, and short numbers, are converted") {
   const ScratchFolder folder;
-  const std::vector<kernel::Block8> blocks = blocks_of<kernel::Block8>(6, 5);
+  const std::vector<llm::Block8> blocks = blocks_of<llm::Block8>(6, 5);
   const std::vector<Eigen::half> halves{Eigen::half(1.5F), Eigen::half(-0.25F)};
   const std::vector<Eigen::bfloat16> shorter{Eigen::bfloat16(2.5F), Eigen::bfloat16(-8.F)};
   gguf::Writer file;
@@ -438,10 +438,10 @@ TEST_CASE("damaged headers are refused with the value or the tensor") {
     const auto path = folder.file(
         "scale.gguf",
         with([](auto& f) { f.tensor("x", {32}, gguf::q8_0, "\1\x7c" + std::string(32, '\1')); }).bytes());
-    kernel::Block8 block;
+    llm::Block8 block;
     CHECK(has(
         error_of([&] {
-          Weights(path, &llm::gguf_format).read_block("x", View<kernel::Block8, 1>{&block, {1}, {0}, {1}});
+          Weights(path, &llm::gguf_format).read_block("x", View<llm::Block8, 1>{&block, {1}, {0}, {1}});
         }),
         "scale.gguf: tensor \"x\": the scale of block 0 is nan"));
     world().barrier();

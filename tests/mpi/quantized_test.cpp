@@ -32,7 +32,7 @@ auto numbers_of(const Tensor<Block, Rank, MeshType, Placements...>& blocks) {
   shape[Rank - 1] *= 32;
   Tensor<float, Rank, MeshType, Placements...> numbers(blocks.mesh(), shape);
   const auto view = blocks.view();
-  kernel::dequantise(view.elements(), view.data, numbers.writable().data);
+  llm::kernel::dequantise(view.elements(), view.data, numbers.writable().data);
   return numbers;
 }
 

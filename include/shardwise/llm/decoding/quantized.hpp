@@ -21,12 +21,12 @@ namespace shardwise::detail {
 
 /// Draws the numbers that the whole tensor of numbers would have, and quantises them. Frozen parameters need no
 /// arithmetic.
-template <kernel::WeightBlock Block>
+template <llm::WeightBlock Block>
 inline constexpr ElementFunctions element_functions<Block>{
     .count_non_finite =
         [](Index n, const void* x) {
-          if constexpr (std::is_same_v<Block, kernel::Block16>) {
-            return element_functions<Eigen::bfloat16>.count_non_finite(n * kernel::numbers_per_block, x);
+          if constexpr (std::is_same_v<Block, llm::Block16>) {
+            return element_functions<Eigen::bfloat16>.count_non_finite(n * llm::kernel::numbers_per_block, x);
           } else {
             kernel::NonFinite found;
             for (const Block* block = static_cast<const Block*>(x); n > 0; --n, ++block) {
@@ -38,11 +38,11 @@ inline constexpr ElementFunctions element_functions<Block>{
         },
     .draw =
         [](Index n, std::uint64_t seed, std::uint64_t first, const Init& init, void* x) {
-          float numbers[kernel::numbers_per_block];
+          float numbers[llm::kernel::numbers_per_block];
           for (auto* block = static_cast<Block*>(x); n > 0; --n, ++block, ++first) {
-            const std::uint64_t at = first * std::uint64_t{kernel::numbers_per_block};
-            element_functions<float>.draw(kernel::numbers_per_block, seed, at, init, numbers);
-            kernel::quantise(1, numbers, block);
+            const std::uint64_t at = first * std::uint64_t{llm::kernel::numbers_per_block};
+            element_functions<float>.draw(llm::kernel::numbers_per_block, seed, at, init, numbers);
+            llm::kernel::quantise(1, numbers, block);
           }
         },
     .blocks = &block_format<Block>,

@@ -119,9 +119,9 @@ struct QuantizedEmbeddingOp {
 
 namespace shardwise::detail {
 
-template <int Contracted, kernel::WeightBlock Element>
+template <int Contracted, llm::WeightBlock Element>
 struct OpOfElements<LinearOp<Contracted>, Element> : TypeIs<llm::QuantizedLinearOp<Contracted>> {};
-template <kernel::WeightBlock Element>
+template <llm::WeightBlock Element>
 struct OpOfElements<EmbeddingOp, Element> : TypeIs<llm::QuantizedEmbeddingOp> {};
 
 }  // namespace shardwise::detail

@@ -9,9 +9,10 @@
 #include <algorithm>
 
 #include <shardwise/kernel/element.hpp>
+#include <shardwise/llm/namespaces.hpp>
 #include <shardwise/weights/stored_type.hpp>
 
-namespace shardwise::kernel {
+namespace shardwise::llm::kernel {
 
 /// Numbers in a group, and so in a block.
 inline constexpr Index numbers_per_block = 32;
@@ -119,25 +120,29 @@ void dequantise(Index blocks, const Block* w, float* x) {
   for (Index i = 0; i < blocks; ++i) detail::dequantise_group(w[i], x + i * 32);
 }
 
-}  // namespace shardwise::kernel
+}  // namespace shardwise::llm::kernel
+
+namespace shardwise::llm {
+using kernel::Block16, kernel::Block8, kernel::Block4, kernel::WeightBlock;
+}
 
 namespace shardwise {
 
-using kernel::Block16, kernel::Block8, kernel::Block4, kernel::WeightBlock;
-
-template <WeightBlock Block>
-inline constexpr DataType data_type<Block> = block_type(kernel::numbers_per_block, sizeof(Block));
+template <llm::WeightBlock Block>
+inline constexpr DataType data_type<Block> = block_type(llm::kernel::numbers_per_block, sizeof(Block));
 
 template <>
-inline constexpr BlockFormat block_format<Block16>{.type = data_type<Block16>};
-template <WeightBlock Block>
+inline constexpr BlockFormat block_format<llm::Block16>{.type = data_type<llm::Block16>};
+template <llm::WeightBlock Block>
 inline constexpr BlockFormat block_format<Block>{
     .type = data_type<Block>,
-    .largest = std::is_same_v<Block, Block8> ? 8.3e6 : 5.2e5,
+    .largest = std::is_same_v<Block, llm::Block8> ? 8.3e6 : 5.2e5,
     .quantise = [](Index blocks, const float* numbers,
-                   void* to) { kernel::quantise(blocks, numbers, static_cast<Block*>(to)); },
-    .dequantise = [](const void* block,
-                     float* numbers) { kernel::dequantise(1, static_cast<const Block*>(block), numbers); },
+                   void* to) { llm::kernel::quantise(blocks, numbers, static_cast<Block*>(to)); },
+    .dequantise =
+        [](const void* block, float* numbers) {
+          llm::kernel::dequantise(1, static_cast<const Block*>(block), numbers);
+        },
     .scale = [](const void* block) { return float{static_cast<const Block*>(block)->scale}; },
 };
 
