@@ -439,11 +439,10 @@ TEST_CASE("damaged headers are refused with the value or the tensor") {
         "scale.gguf",
         with([](auto& f) { f.tensor("x", {32}, gguf::q8_0, "\1\x7c" + std::string(32, '\1')); }).bytes());
     llm::Block8 block;
-    CHECK(has(
-        error_of([&] {
-          Weights(path, &llm::gguf_format).read_block("x", View<llm::Block8, 1>{&block, {1}, {0}, {1}});
-        }),
-        "scale.gguf: tensor \"x\": the scale of block 0 is nan"));
+    CHECK(has(error_of([&] {
+                Weights(path, &llm::gguf_format).read_block("x", View<llm::Block8, 1>{&block, {1}, {0}, {1}});
+              }),
+              "scale.gguf: tensor \"x\": the scale of block 0 is nan"));
     world().barrier();
   }
   const auto tensor = [&](const std::vector<std::uint64_t>& shape, std::uint32_t type, const std::string& why,

@@ -24,7 +24,8 @@ inline sw::llm::LlamaConfig config_of(const std::filesystem::path& weights) {
 }
 
 /// The model's tokenizer; bytes for a model of bytes; nothing for another model without one.
-inline std::optional<sw::llm::Tokenizer> tokenizer_of(const std::filesystem::path& weights, sw::Index vocabulary) {
+inline std::optional<sw::llm::Tokenizer> tokenizer_of(const std::filesystem::path& weights,
+                                                      sw::Index vocabulary) {
   const std::filesystem::path folder = folder_of(weights);
   if (std::filesystem::exists(folder / "tokenizer.json")) return sw::llm::Tokenizer::from_folder(folder);
   if (sw::llm::is_gguf(weights)) {

@@ -104,9 +104,9 @@ Json described_checkpoint(const fs::path& folder) {
 Json described_weights(const fs::path& path) {
   const sw::Weights weights(path, &sw::llm::gguf_format);
   Json described{{"path", path.string()},
-                 {"kind", fs::is_directory(path) ? "weights"
-                          : sw::llm::is_gguf(path)    ? "GGUF"
-                                                 : "safetensors"},
+                 {"kind", fs::is_directory(path)   ? "weights"
+                          : sw::llm::is_gguf(path) ? "GGUF"
+                                                   : "safetensors"},
                  {"files", Json::array()},
                  {"groups", Json::object()}};
   Json tensors = Json::array();

@@ -44,7 +44,8 @@ struct TokenFileHeader {
   std::uint64_t header_checksum = 0;  // fingerprint of the preceding bytes of this header
 
   std::uint64_t computed() const {
-    return detail::fingerprint_of({reinterpret_cast<const char*>(this), offsetof(TokenFileHeader, header_checksum)});
+    return detail::fingerprint_of(
+        {reinterpret_cast<const char*>(this), offsetof(TokenFileHeader, header_checksum)});
   }
 };
 static_assert(sizeof(TokenFileHeader) == 72 && std::is_trivially_copyable_v<TokenFileHeader>);
