@@ -104,10 +104,12 @@ struct OwnedState {
   bool again = false;  ///< the state is stored under an earlier name of the parameter
   StateType type = StateType::compute;
   std::uint64_t number = 0;  ///< of the parameter's name, for random bits
-  OptimizerState state;
+  OptimizerState state{};
+
   /// Of the random bits by which the state is rounded in this step.
   constexpr std::uint64_t seed() const { return number + static_cast<std::uint64_t>(state.steps); }
 };
+
 /// Updates the part of a parameter that matches the gradient.
 template <class Update>
 constexpr void update_part(const Update& update, OwnedState& owned, const AnyTensor& parameter,
