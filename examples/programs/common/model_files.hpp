@@ -46,7 +46,7 @@ inline std::vector<std::int32_t> ends_of(const std::filesystem::path& weights,
 /// The template of dialogues, if the model has one.
 inline std::optional<sw::llm::ChatTemplate> chat_template_of(const std::filesystem::path& weights) {
   auto chat = sw::llm::ChatTemplate::from_folder(folder_of(weights));
-  return chat || !sw::llm::is_gguf(weights) ? chat : sw::read_gguf_chat_template(weights);
+  return chat || !sw::llm::is_gguf(weights) ? chat : sw::llm::read_gguf_chat_template(weights);
 }
 
 }  // namespace tools
