@@ -96,7 +96,7 @@ std::int64_t computed_pairs(int ranks, int rank, Index length) {
   const detail::RingPart<double, detail::Nothing> part{{}, steps, x, x, {}};
   std::int64_t pairs = 0;
   for (int step = 0; step < ranks; ++step) {
-    part.for_stretches(step, [&](const kernel::AttentionShape& shape, const auto&) {
+    part.for_ranges(step, [&](const kernel::AttentionShape& shape, const auto&) {
       kernel::detail::for_query_blocks(shape, 0, 0, [&](const kernel::detail::QueryBlock& queries) {
         pairs += queries.rows() * kernel::detail::SeenKeys(shape, queries).any.size;
       });
