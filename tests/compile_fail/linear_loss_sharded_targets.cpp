@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Shardwise developers
 // SPDX-License-Identifier: Apache-2.0
 
-// expect: LayoutError<Reason::operands_sharded_on_different_dimensions, On<dp>, Expected<Shard<0>, Reduced, Shard<0>>, Got<Shard<0>, Reduced, Shard<1>>, Cure<Hint::redistribute_to_what_is_Expected>, Of<detail::LinearCrossEntropyLossRule<false>>, In<LinearCrossEntropyLoss>, InA<Llama>>
+// expect: LayoutError<Reason::operands_sharded_on_different_dimensions, On<dp>, Expected<Shard<0>, Reduced, Shard<0>>, Got<Shard<0>, Reduced, Shard<1>>, Cure<Hint::redistribute_to_what_is_Expected>, Of<detail::LinearCrossEntropyLossRule<false>>, In<LinearCrossEntropyLoss>, InA<llm::Llama>>
 
 #include <shardwise/llm/models/llama/model.hpp>
 #include <shardwise/mesh/mesh.hpp>

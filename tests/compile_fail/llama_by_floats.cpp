@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Shardwise developers
 // SPDX-License-Identifier: Apache-2.0
 
-// expect: LayoutError<Reason::operand_must_hold_integers, Got<float, float>, Cure<Hint::use_a_tensor_of_int32_or_int64>, Of<EmbeddingOp>, InA<Embedding>, InA<Llama>>
+// expect: LayoutError<Reason::operand_must_hold_integers, Got<float, float>, Cure<Hint::use_a_tensor_of_int32_or_int64>, Of<EmbeddingOp>, InA<Embedding>, InA<llm::Llama>>
 
 #include <shardwise/llm/models/llama/model.hpp>
 #include <shardwise/mesh/mesh.hpp>

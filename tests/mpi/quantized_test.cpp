@@ -120,7 +120,7 @@ TEST_CASE("redistribution moves whole blocks") {
 
 template <class Style>
 struct Pair : Module<Pair<Style>> {
-  using Part = Linear<OneAxis, Styles<Style, shardwise::llm::Quantized<llm::Block8>>, float, 1, 1, false>;
+  using Part = Linear<OneAxis, Styles<Style, llm::Quantized<llm::Block8>>, float, 1, 1, false>;
 
   explicit Pair(const OneAxis& mesh)
       : first(mesh, Shape<1>{32}, Shape<1>{6}), second(mesh, Shape<1>{32}, Shape<1>{6}) {}
@@ -147,7 +147,7 @@ TEST_CASE("copies between meshes move whole blocks") {  // 6 · 34 bytes are not
 
 TEST_CASE("blocks are gathered as they are, whatever type messages have") {
   const Mesh<dp> mesh(world(), {world().size()});
-  Linear<Mesh<dp>, Styles<FullyShard<dp>, shardwise::llm::Quantized<llm::Block8>>, float, 1, 1, false> layer(
+  Linear<Mesh<dp>, Styles<FullyShard<dp>, llm::Quantized<llm::Block8>>, float, 1, 1, false> layer(
       mesh, Shape<1>{64}, Shape<1>{6});
   initialize(layer, 3);
   const Unit unit(layer);
@@ -170,7 +170,7 @@ constexpr llm::LlamaConfig config{.vocabulary = 41,
                                   .deviation = 0.2};
 
 template <class Block>
-using llm::Quantized = llm::Llama<LlamaMesh, llm::LlamaQuantized<TensorPlan, Block>>;
+using QuantizedLlama = llm::Llama<LlamaMesh, llm::LlamaQuantized<TensorPlan, Block>>;
 template <class Block>
 using Colwise = llm::Llama<LlamaMesh, llm::LlamaQuantized<llm::LlamaColwiseParallel<Split>, Block>>;
 template <class Block>
@@ -209,7 +209,7 @@ void check_llama(const llm::LlamaConfig& settings) {
   if (world().rank() == 0) llm::save_llama(floats, folder.path() / "model");
   world().barrier();
 
-  llm::Quantized<Block> reference(alone, settings);
+  QuantizedLlama<Block> reference(alone, settings);
   llm::load_llama(reference, folder.path() / "model");
   const Numbers logits = logits_of(reference, alone);
   const double loss = difference(logits, logits_of(floats, alone));
@@ -219,7 +219,7 @@ void check_llama(const llm::LlamaConfig& settings) {
   const std::vector<Index> tokens = tokens_of(reference, alone);
   for (const LlamaMesh& mesh : llama_meshes(settings)) {
     INFO("dp ", mesh.size<dp>(), " tp ", mesh.size<tp>(), " kvr ", mesh.size<kvr>());
-    llm::Quantized<Block> model(mesh, settings);
+    QuantizedLlama<Block> model(mesh, settings);
     const Index bytes = llm::load_llama(model, folder.path() / "model");
     CHECK(bytes > 0);
     CHECK(difference(logits_of(model, mesh), logits) < 0.02);
@@ -275,7 +275,7 @@ TEST_CASE("errors name what does not fit blocks") {
                        std::invalid_argument);
   llm::LlamaConfig odd = config;
   odd.hidden = 100;
-  CHECK_THROWS_WITH_AS(llm::Quantized<llm::Block8>(llama_alone(), odd),
+  CHECK_THROWS_WITH_AS(QuantizedLlama<llm::Block8>(llama_alone(), odd),
                        "Llama: 100 hidden features are not a multiple of the 32 numbers of a block",
                        std::invalid_argument);
 
@@ -288,7 +288,7 @@ TEST_CASE("errors name what does not fit blocks") {
   }
   world().barrier();
   const LlamaMesh all(world(), LlamaMesh::SizesOf{1, world().size(), 1});
-  llm::Quantized<llm::Block4> model(all, config);
+  QuantizedLlama<llm::Block4> model(all, config);
   CHECK_THROWS_WITH_AS(llm::load_llama(model, folder.path() / "model"),
                        doctest::Contains("a number is nan, expected one to quantise, of at most 520000"),
                        std::runtime_error);
