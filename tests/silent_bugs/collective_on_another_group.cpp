@@ -14,8 +14,6 @@
 
 using namespace shardwise;
 
-using namespace shardwise::llm;
-
 TEST_CASE("each group scatters and gathers its own sample") {
   const Mesh<dp, tp> job(world(), {world().size() % 2 == 0 ? 2 : 1, any});
   const Mesh<tp> group = job.submesh<tp>();
