@@ -7,7 +7,6 @@
 #include <shardwise/mesh/mesh.hpp>
 
 using namespace shardwise;
-
 using namespace shardwise::llm;
 template <class T>
 using Ids = Tensor<T, 2, Mesh<dp, tp>, Shard<0>, Replicate>;

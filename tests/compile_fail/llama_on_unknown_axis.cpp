@@ -7,7 +7,6 @@
 #include <shardwise/mesh/mesh.hpp>
 
 using namespace shardwise;
-
 using namespace shardwise::llm;
 template <class MeshType>
 using Grouped = Llama<MeshType, LlamaTensorParallel<AxisList<tp, kvr>>>;

@@ -7,7 +7,6 @@
 #include <shardwise/mesh/mesh.hpp>
 
 using namespace shardwise;
-
 using namespace shardwise::llm;
 
 // Blocks of 32 numbers are not cut, so a row-parallel layer has its inputs in two dimensions.

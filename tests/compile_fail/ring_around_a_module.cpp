@@ -9,7 +9,6 @@
 #include <shardwise/nn/ring_attention.hpp>
 
 using namespace shardwise;
-
 using namespace shardwise::llm;
 using Grid = Mesh<cp, tp>;
 

@@ -8,7 +8,6 @@
 #include <shardwise/shardwise.hpp>
 
 using namespace shardwise;
-
 using namespace shardwise::llm;
 using Grid = Mesh<dp, tp>;
 

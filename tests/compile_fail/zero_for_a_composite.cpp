@@ -8,7 +8,6 @@
 #include <shardwise/mesh/mesh.hpp>
 
 using namespace shardwise;
-
 using namespace shardwise::llm;
 using Grid = Mesh<dp, tp>;
 
