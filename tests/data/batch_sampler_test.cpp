@@ -24,7 +24,6 @@ namespace shardwise::testing::batch_sampler {
 namespace {
 
 using namespace shardwise;
-
 using namespace shardwise::llm;
 using Sequences = std::vector<std::optional<Index>>;
 

@@ -22,7 +22,6 @@ namespace shardwise::testing::json_lines {
 namespace {
 
 using namespace shardwise;
-
 using namespace shardwise::llm;
 
 /// A byte that ends a text.

@@ -19,7 +19,6 @@ namespace shardwise::testing::mixed_sampler {
 namespace {
 
 using namespace shardwise;
-
 using namespace shardwise::llm;
 
 /// The numbers of a mix of two sources in its first steps, in order, each counted from its source's first.

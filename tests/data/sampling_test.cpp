@@ -14,7 +14,6 @@ namespace shardwise::testing::sampling {
 namespace {
 
 using namespace shardwise;
-
 using namespace shardwise::llm;
 
 constexpr std::uint64_t draws = 20000;

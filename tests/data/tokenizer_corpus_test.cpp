@@ -20,7 +20,6 @@ namespace shardwise::testing::tokenizer_corpus {
 namespace {
 
 using namespace shardwise;
-
 using namespace shardwise::llm;
 namespace fs = std::filesystem;
 

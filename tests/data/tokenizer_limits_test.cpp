@@ -21,7 +21,6 @@ namespace shardwise::testing::tokenizer_limits {
 namespace {
 
 using namespace shardwise;
-
 using namespace shardwise::llm;
 using nlohmann::json;
 

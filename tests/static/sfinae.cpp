@@ -12,7 +12,6 @@
 #include "support/gpt.hpp"
 
 using namespace shardwise;
-
 using namespace shardwise::llm;
 
 // clang-format off: a question, a line
