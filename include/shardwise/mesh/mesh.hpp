@@ -164,7 +164,7 @@ class Recording {
   Recording& operator=(const Recording&) = delete;
 
   /// Resets the counts, but keeps the memory that is in use: to record one step of many.
-  void restart() { state().recorder->restart(); }
+  void restart() { detail::restart_recording(state()); }
 
   /// The communication, flops and memory since the beginning or the last `restart`.
   typename MeshType::PlanOf plan() const { return {state().recorder->record(), mesh_.sizes()}; }
@@ -218,6 +218,7 @@ SHARDWISE_INLINE void begin_recording(MeshState& mesh, EventLog* log) {
   mesh.recorder->set_log(log);
   mesh.recording = true;
 }
+SHARDWISE_INLINE void restart_recording(MeshState& mesh) { mesh.recorder->restart(); }
 SHARDWISE_INLINE void end_recording(MeshState& mesh) {
   mesh.recorder->set_log(nullptr);
   mesh.recording = false;

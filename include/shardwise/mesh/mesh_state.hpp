@@ -177,6 +177,7 @@ namespace detail {
 MeshSizes fitted(const Communicator& ranks, std::span<const char* const> names, std::span<const int> wanted);
 
 void begin_recording(MeshState& mesh, EventLog* log);
+void restart_recording(MeshState& mesh);
 void end_recording(MeshState& mesh);
 
 /// Throws because a mesh has no ranks.
