@@ -8,6 +8,8 @@
 /// A step gathers the columns of one tile and chooses pivots among all rows that are left, on every rank alike. Rows
 /// stay on their ranks: a pivot row goes to all, and columns are taken in the order of elimination.
 
+#include <algorithm>
+
 #include <shardwise/kernel/lu_panel.hpp>
 #include <shardwise/linalg/elimination.hpp>
 
@@ -45,7 +47,8 @@ class Equations {
     for (const Tile& tile : order_.tiles()) eliminate(tile);
     solution_ = line_.tensor({n_, columns_}, everywhere(line_.mesh.axes(), replicate));
     x_ = dry() ? std::vector<T>() : std::vector<T>(static_cast<std::size_t>(n_ * columns_));
-    for (auto tile = order_.tiles().rbegin(); tile != order_.tiles().rend(); ++tile) substitute(*tile);
+    std::for_each(order_.tiles().rbegin(), order_.tiles().rend(),
+                  [&](const Tile& tile) { substitute(tile); });
   }
   /// x: [n, r], on every rank.
   constexpr AnyTensor solution() && { return std::move(solution_); }

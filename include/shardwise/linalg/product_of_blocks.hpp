@@ -24,10 +24,10 @@ struct ProductOperand {
 /// How a layout cuts a dimension.
 struct Cut {
   Index blocks;
-  bool nested;  ///< by several axes: blocks of blocks
+  bool nested = false;  ///< by several axes: blocks of blocks
 
   constexpr Cut(const Layout& layout, int dim, const MeshSizes& sizes)
-      : blocks(group_size(sizes, layout.axes, layout.axes_sharding(dim))), nested(false) {
+      : blocks(group_size(sizes, layout.axes, layout.axes_sharding(dim))) {
     int cutting = 0;
     for (int axis = 0; axis < layout.axes; ++axis) cutting += layout[axis].is_shard(dim) && sizes[axis] > 1;
     nested = cutting > 1;

@@ -49,7 +49,8 @@ template <class T>
 constexpr AnyTensor solved(const AnyTensor& a, const AnyTensor& b, const Layout& to) {
   AnyTensor x = Equations<T>(a, b).solution();
   x.rank = b.rank;
-  return redistributed_to(std::move(x), to, x.type);
+  const DataType type = x.type;
+  return redistributed_to(std::move(x), to, type);
 }
 
 /// The pullback of `solve`. `A`: the type of the matrix.
