@@ -594,6 +594,7 @@ TEST_CASE("no rank goes on before rank 0 has come" * doctest::test_suite("MPI"))
   const auto world = sw::world();
   world.barrier();
   const double begin = MPI_Wtime();
+  world.barrier();  // so rank 0 sleeps after all have begun
   if (world.rank() == 0) sw::detail::sleep_for(0.2);
   world.wait_for_first_rank();
   CHECK(MPI_Wtime() - begin > 0.1);

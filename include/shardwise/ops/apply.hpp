@@ -3,8 +3,8 @@
 #pragma once
 
 /// @file
-/// `apply` runs an operation (ops/operation.hpp): it checks the shapes, runs the kernel on the local blocks, counts, and
-/// leaves the pullback on the tape if there is one.
+/// `apply` runs an operation (ops/operation.hpp): it checks the shapes, runs the kernel on the local blocks, counts,
+/// and leaves the pullback on the tape if there is one.
 
 #include <shardwise/autograd/redistribute.hpp>
 #include <shardwise/ops/op_node.hpp>

@@ -184,7 +184,7 @@ class Exchange {
       char* place = data(packed_);
       for (int member = 0; member < members(); ++member) place = pack_for(member, place);
     }
-    for (Entry& tensor : entries_) tensor.in = Buffer();  // what was packed is no longer needed
+    for (Entry& tensor : entries_) tensor.in = Buffer();  // packed_ has their contents
   }
 
   static char* data(const Buffer& buffer) { return static_cast<char*>(buffer->data); }

@@ -131,7 +131,8 @@ constexpr bool has_experts_of(const HuggingFaceFamily& family, const LlamaConfig
 
 }  // namespace detail
 
-/// The one of `hugging_face_families` that computes what this configuration says. Throws `std::invalid_argument` if there is none.
+/// The one of `hugging_face_families` that computes what this configuration says. Throws
+/// `std::invalid_argument` if there is none.
 inline const HuggingFaceFamily& hugging_face_family(const LlamaConfig& config) {
   if (config.interleaved)
     throw std::invalid_argument(

@@ -12,7 +12,7 @@
 
 namespace shardwise::llm::detail {
 
-/// The config.json that the model would have. Keys that are not known keep their names, so that the reader of config.json
+/// The config.json that the model would have. Unknown keys keep their names, so that the reader of config.json
 /// refuses those that change the computation.
 Json gguf_config(std::string_view file);
 
