@@ -4,7 +4,7 @@
 
 /// @file
 /// The core: meshes, tensors, operations, linear algebra, layers, styles, training. Features that few programs need
-/// have their own headers: experts, attention around a ring and fused losses (`nn/`), L-BFGS and others (`train/`), more
+/// have their own headers: experts, attention around a ring and fused losses (`nn/`), L-BFGS (`train/`), more
 /// linear algebra (`linalg/`), `pipeline/`, files (`io/`, `weights/`, `checkpoint/`), language models (llm.hpp), and
 /// tools to examine a program (`inspect/`, `simulate/`, `guard/`). The includes go from the bottom up: a compiler that
 /// points to a declaration also lists how its header was included, and this order keeps the list short.
