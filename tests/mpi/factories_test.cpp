@@ -7,6 +7,9 @@
 #include <doctest/doctest.h>
 #include <shardwise/inspect/print.hpp>
 #include <shardwise/mesh/mesh.hpp>
+#include <shardwise/ops/operators.hpp>
+#include <shardwise/ops/reduction.hpp>
+#include <shardwise/ops/reshape.hpp>
 #include <shardwise/tensor/distribute.hpp>
 
 #include <cmath>
@@ -218,6 +221,50 @@ TEST_CASE("from_local refuses blocks that do not fit, on every rank with the sam
   // Afterwards the mesh works on.
   CHECK(sw::full_tensor(sw::from_local<Shard<0>>(mesh, counting(1, 2))).rows() == ranks);
 }
+
+TEST_CASE("what is written to a tensor changes no other, and is copied only if it must be") {
+  const Line mesh = line();
+  auto x = sw::zeros<double, Replicate>(mesh, {4});
+  const double* const own = x.data();
+  x.writable().data[0] = 1;
+  CHECK(x.data() == own);
+
+  auto copy = x;
+  copy.writable().data[0] = 77;
+  CHECK(x.data()[0] == 1);
+  CHECK(copy.data()[0] == 77);
+  CHECK(x.data() == own);
+
+  // Operations that move no number return the same block.
+  auto column = sw::reshape(x, {4, 1});
+  auto reduced = sw::redistribute<Reduced>(x);
+  column.writable().data[1] = 5;
+  reduced.writable().data[2] = 6;
+  CHECK(x.data()[1] == 0);
+  CHECK(x.data()[2] == 0);
+
+  std::vector<decltype(x)> history;
+  for (int step = 0; step < 3; ++step) {
+    x.writable().data[3] = step;
+    history.push_back(x);
+  }
+  CHECK(history[0].data()[3] == 0);
+  CHECK(history[1].data()[3] == 1);
+  CHECK(history[2].data()[3] == 2);
+
+  // What a tape holds stays as the forward pass read it.
+  sw::Tape tape;
+  const auto v = tape.input(x);
+  const auto loss = sw::sum(v * v);
+  x.writable().data[3] = 100;
+  tape.backward(loss);
+  CHECK(v.gradient().data()[3] == 4);
+  CHECK(x.data()[3] == 100);
+}
+template <class X>
+concept Writable = requires(X x) { x.writable(); };
+static_assert(Writable<sw::Tensor<float, 1, Line, Shard<0>>&>);
+static_assert(!Writable<const sw::Tensor<float, 1, Line, Shard<0>>&>);
 
 TEST_CASE("printing: each rank tells what it has") {
   const Line mesh = line();

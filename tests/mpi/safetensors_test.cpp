@@ -275,15 +275,16 @@ TEST_CASE("adjacent dimensions may be merged, on either side") {
   const sw::Weights file(path);
   const Line mesh = line();
   // Five heads of six features, cut by heads.
-  const auto heads = sw::empty<float, Shard<0>>(mesh, {5, 6, 4});
+  auto heads = sw::empty<float, Shard<0>>(mesh, {5, 6, 4});
   file.read_block("x", heads.writable());
   const auto all = sw::full_tensor(heads);
   CHECK(std::equal(values.begin(), values.end(), all.data()));
-  const auto flat = sw::empty<float, Shard<0>>(mesh, {120});
+  auto flat = sw::empty<float, Shard<0>>(mesh, {120});
   file.read_block("x", flat.writable());
   CHECK(std::equal(values.begin(), values.end(), sw::full_tensor(flat).data()));
   const auto refused = [&](auto shape) {
-    return error_of([&] { file.read_block("x", sw::empty<float, Replicate>(mesh, shape).writable()); });
+    auto x = sw::empty<float, Replicate>(mesh, shape);
+    return error_of([&] { file.read_block("x", x.writable()); });
   };
   const std::string begin = path.string() + ": tensor \"x\": expected the shape ";
   CHECK(refused(sw::Shape<2>{4, 30}) == begin + "[4 x 30], found [30 x 4]");
@@ -427,7 +428,7 @@ TEST_CASE("each rank reads its own bytes, and no others come from the device") {
   const auto path = folder / "large.safetensors";
   const auto x = sw::randn<float, Shard<0>>(mesh, {rows, columns}, 1);
   sw::write_tensors(path, {{"x", x}});
-  const auto blocks = sw::empty<float, Shard<1>>(mesh, {rows, columns});
+  auto blocks = sw::empty<float, Shard<1>>(mesh, {rows, columns});
   Index mine = 0;
   const auto read = [&] {
     const sw::Weights file(path);

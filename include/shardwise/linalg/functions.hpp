@@ -37,7 +37,7 @@ constexpr A product_as(const X& x, const Y& y, bool transposed = false) {
 }
 template <TensorType A>
 constexpr A identity_like(const A& a) {
-  const A one(a.mesh(), a.shape());
+  A one(a.mesh(), a.shape());
   const auto block = one.writable();
   for (Index i = 0; i < block.elements() && !a.mesh().dry(); ++i) {
     block.data[i] = block.begin[0] + i / block.size[1] == block.begin[1] + i % block.size[1] ? 1 : 0;

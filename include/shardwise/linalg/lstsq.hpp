@@ -79,7 +79,7 @@ constexpr auto lstsq(const A& a, const B& b) {
       detail::fail({"lstsq: a matrix of ", a.shape(), " has more columns than rows"});
     }
     const auto [q, r] = qr(a);
-    const auto x = detail::inner_products(q, b);
+    auto x = detail::inner_products(q, b);
     if (x.mesh().dry()) return x;
     detail::solve_upper(a.shape()[0], r.view(), x.writable());
     return x;

@@ -130,7 +130,7 @@ constexpr Qr<X, whole_of<X>> tsqr(const X& x) {
 
 /// Makes the diagonal of r positive, and throws unless r is finite.
 template <class Q, class R>
-constexpr void make_unique(const Qr<Q, R>& f) {
+constexpr void make_unique(Qr<Q, R>& f) {
   if (f.r.mesh().dry()) return;
   const auto r = f.r.writable();
   const auto q = f.q.writable();
@@ -174,7 +174,7 @@ constexpr auto qr(const X& x, QrOptions options = {}) {
     }
     if constexpr (!any_on_tape<X>) {
       if (options.method != QrMethod::cholesky2) {
-        const Tensors found = detail::tsqr(x);
+        Tensors found = detail::tsqr(x);
         detail::make_unique(found);
         return found;
       }

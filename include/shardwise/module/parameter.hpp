@@ -131,7 +131,7 @@ class Parameter {
   /// This rank's stored block, to be changed in place by an optimizer or a loader.
   constexpr View<typename X::Element, X::rank> writable() {
     cell()->writable();
-    return stored_.writable();
+    return detail::view_to_write(stored_);
   }
 
   /// For operations whose pullback needs the value: the backward pass gathers it again.

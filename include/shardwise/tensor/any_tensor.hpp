@@ -94,11 +94,8 @@ constexpr View<char, max_rank> view_of(const AnyTensor& x) {
 
 /// Prepares `x` to be changed in place: copies its block if other handles share it. From now on counted as `use`.
 constexpr void make_own(AnyTensor& x, MemoryUse use) {
-  if (x.buffer.unique()) return x.buffer->set_use(use);
-  const Buffer read = std::exchange(x.buffer, allocate_buffer(x.mesh, x.buffer->bytes, use));
-  if (!x.mesh.dry() && read->bytes > 0) {
-    std::memcpy(x.buffer->data, read->data, static_cast<std::size_t>(read->bytes));
-  }
+  if (!x.buffer.unique()) make_own(x.buffer, x.mesh.recorder());
+  x.buffer->set_use(use);
 }
 
 /// A tensor in flight, whatever transfers it.

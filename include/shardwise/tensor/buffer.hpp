@@ -6,6 +6,8 @@
 /// The memory of one rank's block, counted by the mesh's recorder; on a dry mesh it is only counted. And the block as a
 /// kernel sees it.
 
+#include <cstring>
+
 #include <shardwise/layout/block.hpp>
 #include <shardwise/memory/shared.hpp>
 #include <shardwise/mesh/mesh_state.hpp>
@@ -71,6 +73,19 @@ constexpr Buffer allocate_buffer(const MeshType& mesh, Index bytes, MemoryUse us
 constexpr Buffer allocate_buffer(const Buffer& like, Recorder* recorder, Index bytes, MemoryUse use) {
   return detail::new_buffer(recorder, like->data == nullptr, bytes, use);
 }
+
+namespace detail {
+
+/// Replaces `buffer` by a copy that no other tensor shares. Throws `std::logic_error` if there is no block.
+[[gnu::noinline]] constexpr void make_own(Buffer& buffer, Recorder* recorder) {
+  if (!buffer) no_block();
+  const Buffer read = std::exchange(buffer, allocate_buffer(buffer, recorder, buffer->bytes, buffer->use));
+  if (!__builtin_is_constant_evaluated() && read->data && read->bytes > 0) {
+    std::memcpy(buffer->data, read->data, static_cast<std::size_t>(read->bytes));
+  }
+}
+
+}  // namespace detail
 
 /// One rank's block as a kernel sees it: its elements and extents, where it begins in the tensor, and the tensor's
 /// extents. `T` is const for inputs of kernels.

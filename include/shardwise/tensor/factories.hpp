@@ -45,7 +45,7 @@ struct Factory {
   using Problem = ProblemOf<T, Rank, MeshType, Placements...>;
 
   template <class MeshType, int Rank, class... More, WellFormed Fine = Problem<MeshType, Rank>>
-    requires requires(const Tensor<T, Rank, MeshType, Placements...>& x, More... more) {
+    requires requires(Tensor<T, Rank, MeshType, Placements...>& x, More... more) {
       Fill::write(x, more...);
     }
   constexpr auto operator()(const MeshType& mesh, const Shape<Rank>& shape, More... more) const {
@@ -67,9 +67,9 @@ struct Factory {
 }  // namespace detail
 
 /// Fills a tensor with normal or uniform numbers, each a function of `seed` and of the element's global index alone.
-/// The caller must hold the only handle of the tensor. On a dry mesh it does nothing.
+/// On a dry mesh it does nothing.
 template <TensorType X>
-constexpr void fill_normal(const X& x, std::uint64_t seed, double mean = 0, double deviation = 1) {
+constexpr void fill_normal(X& x, std::uint64_t seed, double mean = 0, double deviation = 1) {
   if (!x.mesh().dry()) {
     auto block = x.writable();
     detail::for_each_run(block, [&](Index local, Index global, Index count) {
@@ -79,7 +79,7 @@ constexpr void fill_normal(const X& x, std::uint64_t seed, double mean = 0, doub
   }
 }
 template <TensorType X>
-constexpr void fill_uniform(const X& x, std::uint64_t seed, double low = 0, double high = 1) {
+constexpr void fill_uniform(X& x, std::uint64_t seed, double low = 0, double high = 1) {
   if (!x.mesh().dry()) {
     auto block = x.writable();
     detail::for_each_run(block, [&](Index local, Index global, Index count) {
@@ -95,24 +95,24 @@ struct Unwritten {
 };
 struct Constant {
   template <class X, std::convertible_to<typename X::Element> Value>
-  static constexpr void write(const X& x, const Value& value) {
+  static constexpr void write(X& x, const Value& value) {
     if (!x.mesh().dry()) {
       std::fill_n(x.writable().data, x.view().elements(), static_cast<typename X::Element>(value));
     }
   }
 };
 struct Zero {
-  static constexpr void write(const auto& x) { Constant::write(x, 0); }
+  static constexpr void write(auto& x) { Constant::write(x, 0); }
 };
 
 struct Normal {
-  static constexpr void write(const auto& x, std::integral auto seed, double mean = 0, double deviation = 1) {
+  static constexpr void write(auto& x, std::integral auto seed, double mean = 0, double deviation = 1) {
     check_same_on(x.mesh(), "randn", "shape", x.shape(), "seed", static_cast<std::uint64_t>(seed));
     fill_normal(x, static_cast<std::uint64_t>(seed), mean, deviation);
   }
 };
 struct Uniform {
-  static constexpr void write(const auto& x, std::integral auto seed, double low = 0, double high = 1) {
+  static constexpr void write(auto& x, std::integral auto seed, double low = 0, double high = 1) {
     check_same_on(x.mesh(), "uniform", "shape", x.shape(), "seed", static_cast<std::uint64_t>(seed));
     fill_uniform(x, static_cast<std::uint64_t>(seed), low, high);
   }

@@ -11,7 +11,7 @@
 /// x.local_shape();  // extents of this rank's block
 /// x.local();        // an Eigen map of it
 /// ```
-/// A tensor is a cheap handle to a shared, immutable block.
+/// A tensor is a cheap handle to a block that its copies share. Writing to one never changes another: see `writable`.
 
 #include <Eigen/Core>
 
@@ -90,8 +90,10 @@ class Tensor : public detail::OtherNames {
   /// This rank's block for kernels, without data on a dry mesh.
   constexpr View<const T, Rank> view() const { return {data_or_null(), box_.size, box_.begin, shape_}; }
 
-  /// For the code that created the tensor and is its only owner: factories, kernels, optimizers.
-  constexpr View<T, Rank> writable() const {
+  /// This rank's block, to write to. If another tensor or a tape shares it, this tensor gets a copy of its own first.
+  /// Call it again after the tensor was copied or used: an older view may be of a block that is shared now.
+  constexpr View<T, Rank> writable() & {
+    if (!unique()) detail::make_own(buffer_, mesh_.recorder());
     return {const_cast<T*>(data_or_null()), box_.size, box_.begin, shape_};
   }
 
@@ -149,6 +151,13 @@ template <TensorType X>
 constexpr const X& with_block(const X& x) {
   if (!x) no_block();
   return x;
+}
+
+/// The block of `x`, to write to, whoever shares it.
+template <TensorType X>
+constexpr View<typename X::Element, X::rank> view_to_write(const X& x) {
+  const auto block = x.view();
+  return {const_cast<typename X::Element*>(block.data), block.size, block.begin, block.shape};
 }
 
 /// `X`, or a `LayoutError` if there is no such tensor.
