@@ -229,6 +229,32 @@ TEST_CASE("the routing of Mixtral, Qwen and DeepSeek") {
   CHECK(routed({.choice = {.groups = 2, .kept_groups = 1}}, {1, 1, 0, 0}) == "1 0.73106 0 0.26894 ");
 }
 
+TEST_CASE("a router whose weights no logit can change is refused where it would be trained") {
+  const auto mesh = line();
+  const auto problem = [&](Index experts, const RoutingOptions& options) {
+    Tape tape;
+    const auto logits = zeros<double, Shard<0>>(mesh, {4, experts});
+    route(logits, options);  // no gradient: nothing to learn
+    route(tape.constant(logits), options);
+    try {
+      route(tape.input(logits), options);
+    } catch (const std::invalid_argument& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  const std::string only =
+      ", because weights are normalized, so the router learns nothing; expected k of 2 or more, or "
+      "normalized = false";
+  CHECK(problem(4, {.k = 1}) == "route: the weight of a token's only expert is always 1" + only);
+  CHECK(problem(4, {.k = 1, .scores = ScoreFunction::sigmoid, .scale = 2.5}) ==
+        "route: the weight of a token's only expert is always 2.5" + only);
+  CHECK(problem(1, {.k = 1, .normalized = false}) ==
+        "route: the score of the only expert is always 1, so the router learns nothing; expected 2 or more");
+  CHECK(problem(1, {.k = 1, .scores = ScoreFunction::sigmoid, .normalized = false}).empty());
+  CHECK(problem(4, {.k = 1, .normalized = false}).empty());
+}
+
 TEST_CASE("the balance loss of evenly used experts") {
   const Mesh<ep> mesh(world(), {any});
   Dense logits({12, 4});  // token t prefers the experts t and t + 1

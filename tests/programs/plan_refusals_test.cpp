@@ -93,6 +93,8 @@ TEST_CASE("plan refuses models and meshes that cannot be") {
       {"--model-config nowhere/config.json", "shardwise-plan: nowhere/config.json: cannot be opened"},
       {"--model small --zero 0 --experts 1",
        "a layer has --experts 1, expected at least as many as each token uses: --experts-per-token 2"},
+      {"--model small --zero 0 --experts 4 --experts-per-token 1",
+       "so the weight of one is always 1 and the router learns nothing; expected 2 or more"},
       {"--model gemma2-2b --experts 4", "no family of Hugging Face's models has these"},
       {"--heads 2 --kv-heads 1 --tp 4", "2 heads cannot be shared by the 4 ranks of axis tp x kvr"},
       {"--heads 7 --kv-heads 7", "4096 features are not a multiple of 7 heads"},

@@ -20,7 +20,7 @@ using namespace shardwise;
 TEST_CASE("all tokens to one expert, and none to those of other ranks") {
   const Mesh<ep> mesh(world(), {any});
   MixtureOfExperts<Mesh<ep>, ExpertParallel<ep>, double> mixture(
-      mesh, 1, {.experts = 4, .hidden = 1, .routing = {.k = 1}});
+      mesh, 1, {.experts = 4, .hidden = 1, .routing = {.k = 1, .normalized = false}});
   initialize(mixture, 1);
   using Router = typename decltype(mixture.router)::Stored;
   mixture.router.assign(Router(

@@ -21,11 +21,15 @@ using Logits = Tensor<double, 2, Mesh<tp>, Shard<0>>;  // [tokens, experts]
 #ifdef SHOULD_FAIL
 using Bias = Parameter<Tensor<double, 1, Mesh<tp>, Replicate>, packed(Sharding{.counted = true})>;
 
-auto routing(const Var<Logits>& logits, const Bias& bias) { return route(logits, {.k = 1}, bias); }
+auto routing(const Var<Logits>& logits, const Bias& bias) {
+  return route(logits, {.k = 1, .normalized = false}, bias);
+}
 #else
 using Bias = Parameter<Tensor<double, 1, Mesh<tp>, Reduced>, packed(Sharding{.counted = true})>;
 
-auto routing(const Var<Logits>& logits, const Bias& bias) { return route(logits, {.k = 1}, bias); }
+auto routing(const Var<Logits>& logits, const Bias& bias) {
+  return route(logits, {.k = 1, .normalized = false}, bias);
+}
 
 TEST_CASE("twelve tokens, of which expert 2 has all") {
   const Mesh<tp> mesh(world(), {any});

@@ -21,7 +21,7 @@ using namespace shardwise;
 TEST_CASE("six tokens of the first of two experts, in a layer that is computed again") {
   const Mesh<ep> mesh(world(), {any});
   MixtureOfExperts<Mesh<ep>, ExpertParallel<ep>, double> mixture(
-      mesh, 1, {.experts = 2, .hidden = 3, .routing = {.k = 1}, .bias = true});
+      mesh, 1, {.experts = 2, .hidden = 3, .routing = {.k = 1, .normalized = false}, .bias = true});
   initialize(mixture, 1);
   using Router = typename decltype(mixture.router)::Stored;
   mixture.router.assign(

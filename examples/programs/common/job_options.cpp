@@ -198,6 +198,12 @@ StepJob job_of(const JobOptions& options, int any_dp) {
                                 ", expected at least as many as each token uses: --experts-per-token " +
                                 std::to_string(model.experts->routing.k));
   }
+  if (options.experts_per_token == 1 && model.experts->routing.normalized) {
+    throw std::invalid_argument(
+        "--experts-per-token 1: this model divides the weights of a token's experts by their sum, so the "
+        "weight of one "
+        "is always 1 and the router learns nothing; expected 2 or more");
+  }
   model.balance = options.balance.value_or(model.balance);
   if (job.bias_rate > 0 && !(model.experts && model.experts->bias)) {
     throw std::invalid_argument(

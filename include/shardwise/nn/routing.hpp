@@ -80,6 +80,17 @@ constexpr auto mean_over_tokens(const X& x, const Mask& mask) {
   return div(whole_on_every_rank(contract<"r*e, r* -> e">(x, weights)), whole_on_every_rank(sum(weights)));
 }
 
+/// Throws if no logit can change a weight: the router then learns nothing from what the experts return.
+constexpr void check_router_learns(const RoutingOptions& options, Index experts) {
+  if (options.k == 1 && options.normalized) {
+    fail({"route: the weight of a token's only expert is always ", options.scale,
+          ", because weights are normalized, so the router learns nothing; expected k of 2 or more, or "
+          "normalized = false"});
+  }
+  if (experts == 1 && options.scores == ScoreFunction::softmax)
+    fail({"route: the score of the only expert is always 1, so the router learns nothing; expected 2 or more"});
+}
+
 /// The ids that a bias chooses, or why it cannot.
 template <class Logits, class Bias>
 using BiasedIds = std::conditional_t<
@@ -124,10 +135,13 @@ constexpr void count_load(const Ids& ids, const Bias& bias) {
 /// the weights have. A `bias`, [experts], of the logits' type, or of `float` beside `bfloat16`, is added to the scores
 /// for the choice, and not for the weights. Its gradient is not a derivative, but the load of the experts: experts ·
 /// choices of expert e - all choices, of all tokens; so the sum over the experts is 0. `Optimizer::set_bias_rate` uses
-/// it, for a parameter with `Sharding::counted`. Throws as `top_k` does.
+/// it, for a parameter with `Sharding::counted`. Throws as `top_k` does, and `std::invalid_argument` for logits with a
+/// gradient if no logit can change a weight, as for k = 1 with `normalized`.
 template <Operand Logits, Operand... Bias>
   requires(sizeof...(Bias) <= 1 && (WellFormed<detail::BiasedIds<Logits, Bias>> && ...))
 constexpr auto route(const Logits& logits, const RoutingOptions& options, const Bias&... bias) {
+  if constexpr (OperandTraits<Logits>::tracked && !is_abstract<Logits>)
+    detail::check_router_learns(options, logits.shape()[rank_of<Logits> - 1]);
   const auto scores = [&] {
     if (options.scores == ScoreFunction::softmax) return softmax(logits);
     return sigmoid(logits);
