@@ -100,6 +100,11 @@ static_assert(plan_fault(Plan<Table, Layers, Use<"head", SequenceParallel<tp>>>{
               PlanFault{Reason::style_does_not_suit_the_module, 2, 0, 4});
 static_assert(plan_fault(Plan<Table, Layers, Head, Use<"layers.*", ColwiseParallel<tp>>>{}, modules) ==
               PlanFault{Reason::style_does_not_suit_the_module, 3, 0, 1});
+// The name that is proposed is not one that the plan has, unless all have a style.
+static_assert(plan_fault(Plan<Table, Layers, Use<"tokns", NoParallel>>{}, modules) ==
+              PlanFault{Reason::plan_names_an_unknown_module, 2, 0, 4});
+static_assert(plan_fault(Plan<Table, Layers, Head, Use<"tokns", NoParallel>>{}, modules) ==
+              PlanFault{Reason::plan_names_an_unknown_module, 3, 0, 0});
 
 // The elements of a list are of one type: none is named by its number.
 static_assert(plan_fault(Plan<Table, Layers, Head, Use<"layers.3.mlp", NoParallel>>{}, modules) ==

@@ -23,6 +23,14 @@ struct PlanFault {
   std::size_t module = 0;  ///< at fault, or with the nearest name
 };
 
+/// Whether a plan must name this module, and does not.
+template <class PlanType>
+constexpr bool lacks_style(const ModuleName& module) {
+  const ModuleKind kind = module.kind;
+  return is_layer(kind) && kind != ModuleKind::dropout && kind != ModuleKind::experts &&
+         PlanType::entry_for(module.name) == no_entry;
+}
+
 template <class... Uses, std::size_t Count>
 constexpr PlanFault plan_fault(Plan<Uses...>, const std::array<ModuleName, Count>& modules) {
   using PlanType = Plan<Uses...>;
@@ -30,7 +38,9 @@ constexpr PlanFault plan_fault(Plan<Uses...>, const std::array<ModuleName, Count
     const std::string_view name = PlanType::names[entry];
     const auto named = [=](const ModuleName& module) { return names_module(name, module.name); };
     if (std::none_of(modules.begin(), modules.end(), named)) {
-      const auto distance = [&](const ModuleName& module) { return edit_distance(name, module.name); };
+      const auto distance = [&](const ModuleName& module) {  // first those that still lack a style
+        return std::pair(!lacks_style<PlanType>(module), edit_distance(name, module.name));
+      };
       const auto nearest = std::ranges::min_element(modules, {}, distance) - modules.begin();
       return {Reason::plan_names_an_unknown_module, entry, 0, static_cast<std::size_t>(nearest)};
     }
@@ -38,11 +48,8 @@ constexpr PlanFault plan_fault(Plan<Uses...>, const std::array<ModuleName, Count
   const std::array<bool (*)(ModuleKind), PlanType::size> suits{&Uses::StyleOf::suits...};
   for (std::size_t m = 0; m < Count; ++m) {
     const std::size_t entry = PlanType::entry_for(modules[m].name);
-    if (entry == no_entry) {
-      const ModuleKind kind = modules[m].kind;
-      if (!is_layer(kind) || kind == ModuleKind::dropout || kind == ModuleKind::experts) continue;
-      return {Reason::plan_leaves_a_module_without_a_style, 0, 0, m};
-    }
+    if (lacks_style<PlanType>(modules[m])) return {Reason::plan_leaves_a_module_without_a_style, 0, 0, m};
+    if (entry == no_entry) continue;
     const std::size_t other = PlanType::entry_for(modules[m].name, entry + 1);
     if (other != no_entry) return {Reason::plan_names_a_module_twice, entry, other, m};
     const bool among_others =  // a composite module that a pattern also matches
