@@ -39,6 +39,19 @@ def call(*command):
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
 
 
+def processes_in(namespace):
+    found = subprocess.run(["ip", "netns", "pids", namespace], capture_output=True, text=True)
+    return [int(pid) for pid in found.stdout.split()]
+
+
+def kill_in(namespace):
+    for pid in processes_in(namespace):
+        try:
+            os.kill(pid, 9)
+        except ProcessLookupError:
+            pass
+
+
 class Hosts:
     """`count` of them, their addresses `addresses`, joined by links of that rate (as tc has it, or "none")."""
 
@@ -66,12 +79,7 @@ class Hosts:
     def remove(name, count):
         """What has that name, and all processes in it."""
         for i in range(count):
-            found = subprocess.run(["ip", "netns", "pids", f"{name}{i}"], capture_output=True, text=True)
-            for pid in found.stdout.split():
-                try:
-                    os.kill(int(pid), 9)
-                except ProcessLookupError:
-                    pass
+            kill_in(f"{name}{i}")
             subprocess.run(["ip", "netns", "del", f"{name}{i}"], stderr=subprocess.DEVNULL)
         subprocess.run(["ip", "link", "del", f"{name}b"], stderr=subprocess.DEVNULL)
 
@@ -121,8 +129,12 @@ class Hosts:
         self.folder.cleanup()
 
     def processes(self, host):
-        found = subprocess.run(["ip", "netns", "pids", f"{self.name}{host}"], capture_output=True, text=True)
-        return [int(pid) for pid in found.stdout.split()]
+        return processes_in(f"{self.name}{host}")
+
+    def kill_all(self, *numbers):
+        """All processes of these hosts; without numbers, of all hosts."""
+        for host in numbers or range(self.count):
+            kill_in(f"{self.name}{host}")
 
     def cut(self, host):
         """Its cable: the others get no answer, and no reset either."""
