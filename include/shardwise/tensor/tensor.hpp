@@ -153,7 +153,7 @@ constexpr const X& with_block(const X& x) {
   return x;
 }
 
-/// The block of `x`, to write to, whoever shares it.
+/// The block of `x`, to write to, even if it is shared.
 template <TensorType X>
 constexpr View<typename X::Element, X::rank> view_to_write(const X& x) {
   const auto block = x.view();
