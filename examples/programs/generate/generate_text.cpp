@@ -128,14 +128,16 @@ void continue_one(const Writer& writer, const MakeCache& make_cache,
   std::vector<std::int32_t> written;
   std::string text;
   TextEnd end = TextEnd::none;
+  double until_first = 0;
   while (generator.busy()) {
     for (const NewToken& token : generator.step()) {
+      if (written.empty()) until_first = seconds_since(begin);
       written.push_back(token.id);
       text += token.text;
       end = token.end;
     }
   }
-  const double seconds = seconds_since(begin);
+  const double after_first = seconds_since(begin) - until_first;
   if (!writer.prints) return;
   if (writer.tokenizer) {
     text = end == TextEnd::text ? options.prompt + text
@@ -146,7 +148,10 @@ void continue_one(const Writer& writer, const MakeCache& make_cache,
     for (std::int32_t id : written) std::printf("%d ", id);
     std::printf("\n----\n");
   }
-  std::printf("%zu tokens, %.0f per second\n", written.size(), static_cast<double>(written.size()) / seconds);
+  std::printf("a prompt of %zu tokens and the first new one in %.2f s", prompt.size(), until_first);
+  if (written.size() > 1)
+    std::printf("; then %.0f tokens per second", static_cast<double>(written.size() - 1) / after_first);
+  std::printf("\n");
 }
 
 /// A file, or the standard output.
