@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernel/reference.hpp"
+#include "shardwise/kernel/cross_entropy.hpp"
 #include "shardwise/kernel/normalise.hpp"
 #include "shardwise/kernel/reduce.hpp"
 #include "shardwise/kernel/softmax.hpp"
@@ -79,6 +80,57 @@ TEST_CASE("sum, squares, norm and max agree with plain loops") {
   check_reductions<double>(1e-14);
   check_reductions<float>(1e-6);
   check_reductions<Eigen::bfloat16>(1. / 250);
+}
+
+/// x: [2, n, inner] with a NaN of either sign at each place in turn; the two results, and the gradients, of that line.
+template <class T>
+void check_max_of_nan(Index n, Index inner) {
+  CAPTURE(n);
+  CAPTURE(inner);
+  const double inf = std::numeric_limits<double>::infinity();
+  for (Index place = 0; place < n; ++place) {
+    const double nan =
+        place % 2 ? -std::numeric_limits<double>::quiet_NaN() : std::numeric_limits<double>::quiet_NaN();
+    auto x = numbers<T>(2 * n * inner, 5);
+    x[at(0)] = static_cast<T>(inf);
+    x[at(place * inner)] = static_cast<T>(nan);
+    std::vector<T> y(at(2 * inner)), dx(x.size());
+    const std::vector<T> dy(y.size(), static_cast<T>(5));
+    kernel::max(2, n, inner, x.data(), y.data());
+    Index nans = 0;
+    for (const T value : y) nans += value != value;
+    CHECK(y[0] != y[0]);
+    CHECK(nans == 1);
+    kernel::max_backward(2, n, inner, x.data(), y.data(), dy.data(), dx.data());
+    CHECK(dx[at(place * inner)] == static_cast<T>(5));
+    CHECK(std::count(dx.begin(), dx.end(), static_cast<T>(5)) == 2 * inner);
+  }
+}
+
+TEST_CASE("max: NaN wherever an element is NaN, whose place gets the gradient") {
+  for (const Extents& e : {Extents{2, 1, 1}, {2, 3, 1}, {2, 150, 1}, {2, 5, 7}, {2, 3, 300}}) {
+    check_max_of_nan<double>(e.n, e.inner);
+    check_max_of_nan<float>(e.n, e.inner);
+    check_max_of_nan<Eigen::bfloat16>(e.n, e.inner);
+  }
+  const Vector nans(2100, std::numeric_limits<double>::quiet_NaN());
+  CHECK(std::isnan(kernel::max(2100, nans.data())));
+  Vector x(2100, 1.);  // more than one chunk
+  x[3] = nans[0];
+  CHECK(std::isnan(kernel::max(2100, x.data())));
+}
+
+TEST_CASE("softmax and cross entropy carry NaN") {
+  for (const Index place : {0, 1, 2, 40}) {
+    Vector x(50, 1.), y(50);
+    x[at(place)] = std::numeric_limits<double>::quiet_NaN();
+    kernel::softmax(1, 50, 1, x.data(), y.data());
+    CHECK(std::isnan(y[0] + y[49]));
+    kernel::softmax(1, 25, 2, x.data(), y.data());
+    CHECK(std::isnan(y[at(place % 2)] + y[at(place % 2 + 48)]));
+    CHECK(!std::isnan(y[at(1 - place % 2)]));
+    CHECK(std::isnan(kernel::detail::maximum_and_sum(50, x.data()).sum));
+  }
 }
 
 TEST_CASE("a long float sum loses no digits") {

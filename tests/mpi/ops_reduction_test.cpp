@@ -105,6 +105,29 @@ TEST_CASE("max: pending where the dimension is sharded") {
   check_value(max_all, dense("max", -1), random<double, Shard<0>>(mesh, {3, 7}, 1));
 }
 
+TEST_CASE("max: NaN if an element is, on whichever rank, and on a tape") {
+  const auto mesh = line();
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const auto whole = [](const auto& x) { return item(redistribute<Replicate>(x)); };
+  for (Index place = 0; place < 6; ++place) {
+    CAPTURE(place);
+    std::vector<double> values{1, 2, 3, 4, 5, 6};
+    values[static_cast<std::size_t>(place)] = nan;
+    CHECK(std::isnan(whole(max(distribute<Replicate>(mesh, Shape<1>{6}, values)))));
+    CHECK(std::isnan(whole(max(distribute<Shard<0>>(mesh, Shape<1>{6}, values)))));
+    const auto cut = distribute<Shard<1>>(mesh, Shape<2>{1, 6}, values);
+    CHECK(std::isnan(whole(max(redistribute<Replicate>(max<1>(cut))))));
+    Tape tape;
+    const auto x = tape.input(redistribute<Shard<0>>(cut));
+    const auto y = redistribute<Replicate>(sum(max<1>(x)));
+    CHECK(std::isnan(item(y.value())));
+    tape.backward(y);
+    const auto gradient = redistribute<Replicate>(x.gradient());
+    for (Index i = 0; i < 6; ++i) CHECK(gradient.data()[i] == (i == place ? 1 : 0));
+  }
+  CHECK(std::isnan(whole(max(full<double, Shard<0>>(mesh, {6}, nan)))));
+}
+
 TEST_CASE("norm") {
   const auto mesh = line();
   check(norm_middle, dense("norm", 1), random<double, Replicate>(mesh, {3, 7, 5}, 1));

@@ -91,7 +91,7 @@ MaximumAndSum<compute_t<T>> maximum_and_sum(Index n, const T* x) {
   for (Index i = 0; i < n; i += chunk) {
     const Index count = std::min(chunk, n - i);
     prefetch(chunk, x + i + count);
-    const C here = max(count, x + i);
+    const C here = max<false>(count, x + i);
     if (here > maximum) {
       sum *= static_cast<double>(exp(maximum - here));
       maximum = here;

@@ -154,7 +154,7 @@ void sum_terms(Index rows, Index cols, T* y, F term) {
   for (Index c = 0; c < cols; ++c) y[c] = narrow<T>(static_cast<compute_t<T>>(totals[c]));
 }
 
-/// y[o, i] = max_k x[o, k, i], -∞ if n == 0. NaN may be ignored.
+/// y[o, i] = max_k x[o, k, i], -∞ if n == 0; NaN if any of them is.
 template <class T>
 void max(Index outer, Index n, Index inner, const T* x, T* y) {
   using C = compute_t<T>;
@@ -166,21 +166,28 @@ void max(Index outer, Index n, Index inner, const T* x, T* y) {
     }
     fill(inner, -std::numeric_limits<C>::infinity(), y);
     for (Index k = 0; k < n; ++k, x += inner) {
-      map(
-          inner, y, [](C so_far, C value) { return value > so_far ? value : so_far; }, y, x);
+      const auto larger = [](C so_far, C value) {
+        detail::Larger<true>()(so_far, value);
+        return so_far;
+      };
+      map(inner, y, larger, y, x);
     }
   }
 }
 
 /// The gradient goes to the first k with x[o, k, i] == y[o, i], if there is one; so y may be a maximum that
-/// includes other blocks.
+/// includes other blocks. If y is NaN, it goes to the first NaN.
 template <class T>
 void max_backward(Index outer, Index n, Index inner, const T* x, const T* y, const T* dy, T* dx) {
   fill(outer * n * inner, 0, dx);
   for (Index o = 0; o < outer; ++o, x += n * inner, dx += n * inner, y += inner, dy += inner) {
     for (Index i = 0; i < inner; ++i) {
       Index k = 0;
-      while (k < n && widen(x[k * inner + i]) != widen(y[i])) ++k;
+      const bool nan = shardwise::detail::is_nan(widen(y[i]));
+      const auto found = [&](auto value) {
+        return nan ? shardwise::detail::is_nan(value) : value == widen(y[i]);
+      };
+      while (k < n && !found(widen(x[k * inner + i]))) ++k;
       if (k < n) dx[k * inner + i] = dy[i];
     }
   }

@@ -39,7 +39,7 @@ void softmax(Index outer, Index n, Index inner, const T* x, T* y) {
   if (inner == 1) {
     C* e = scratch<detail::SoftmaxRow, C>(n);
     for (Index o = 0; o < outer; ++o, x += n, y += n) {
-      const C total = detail::exp_row(n, x, detail::finite_maximum(max(n, x)), e);
+      const C total = detail::exp_row(n, x, detail::finite_maximum(max<false>(n, x)), e);
       const C factor = total > 0 ? 1 / total : (total == 0 ? C{0} : total);
       for (Index k = 0; k < n; ++k) y[k] = narrow<T>(factor * e[k]);
     }

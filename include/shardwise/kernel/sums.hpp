@@ -25,6 +25,15 @@ struct Product {
   void operator()(auto& term, const auto& a, const auto& b) const { term = a * b; }
 };
 
+/// Makes its first argument the larger one; `nan`: NaN if either is.
+template <bool nan>
+struct Larger {
+  void operator()(auto& largest, const auto& term) const {
+    largest = term > largest ? term : largest;  // a NaN stays, but none comes
+    if constexpr (nan) largest = term == term ? largest : term;
+  }
+};
+
 template <class Wide, class T, class F>
 double sum_of(Index n, const T* x, const T* y, F f) {
   double total = 0;
@@ -53,13 +62,13 @@ double dot(Index n, const T* x, const T* y) {
   return detail::sum_of<compute_t<T>>(n, x, y, detail::Product{});
 }
 
-/// The largest element, or -∞ without elements. NaN may be ignored.
-template <class T>
+/// The largest element, or -∞ without elements; NaN if any element is. `nan` false: any number if an element is NaN,
+/// for sums that carry the NaN themselves.
+template <bool nan = true, class T>
 compute_t<T> max(Index n, const T* x) {
   compute_t<T> result = -std::numeric_limits<compute_t<T>>::infinity();
   detail::chunks<compute_t<T>>(n, x, x, [&](Index count, const auto* a, const auto* b) {
-    const auto join = [](auto& largest, const auto& term) { largest = term > largest ? term : largest; };
-    result = detail::fold(count, result, detail::Itself{}, join, a, b);
+    result = detail::fold(count, result, detail::Itself{}, detail::Larger<nan>{}, a, b);
   });
   return result;
 }

@@ -142,8 +142,8 @@ SHARDWISE_REDUCTION(mean, detail::MeanOf);
 /// Σ x²
 SHARDWISE_REDUCTION(sum_of_squares, detail::SumOfSquaresOf);
 
-/// The largest element, of those that are not NaN; -∞ if there are no elements. Backward, the first of the largest
-/// elements gets the gradient.
+/// The largest element, NaN if any element is, and -∞ if there are no elements. Backward, the first of the largest
+/// elements, or the first NaN, gets the gradient.
 SHARDWISE_REDUCTION(max, detail::MaxOf);
 
 /// √(Σ x²). The squares must not overflow. Its gradient at 0 is taken to be 0.
