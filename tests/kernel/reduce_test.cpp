@@ -271,7 +271,7 @@ void check_layer_norm(double tolerance) {
       for (T& v : x) v = static_cast<T>(static_cast<double>(v) + 3);
       const auto gamma = numbers<T>(cols, 14), beta = numbers<T>(cols, 15);
       std::vector<T> y(x.size());
-      std::vector<C> stats(at(2 * rows));
+      std::vector<C> stats(at(3 * rows));
       kernel::layer_norm(rows, cols, x.data(), gamma.data(), beta.data(), static_cast<C>(1e-3), y.data(),
                          stats.data());
       Vector expected, expected_stats;
@@ -286,7 +286,7 @@ void check_layer_norm(double tolerance) {
           expected.push_back((element(c) - mean) / deviation * static_cast<double>(gamma[at(c)]) +
                              static_cast<double>(beta[at(c)]));
         }
-        expected_stats.insert(expected_stats.end(), {mean, 1 / deviation});
+        expected_stats.insert(expected_stats.end(), {mean, 0, 1 / deviation});
       }
       CHECK(distance(y, expected) <= tolerance);
       CHECK(distance(stats, expected_stats) <= tolerance);
@@ -304,7 +304,7 @@ TEST_CASE("the gradients of layer_norm") {
   const Index rows = 4, cols = 9;
   const Vector x = numbers(rows * cols, 16), gamma = numbers(cols, 17), beta = numbers(cols, 18),
                dy = numbers(rows * cols, 19);
-  Vector y(x.size()), stats(at(2 * rows)), dx(x.size()), dgamma(at(cols)), dbeta(at(cols));
+  Vector y(x.size()), stats(at(3 * rows)), dx(x.size()), dgamma(at(cols)), dbeta(at(cols));
   const auto run = [&](const Vector& v, const Vector& g, const Vector& b) {
     Vector out(v.size());
     kernel::layer_norm(rows, cols, v.data(), g.data(), b.data(), 1e-3, out.data(), stats.data());
@@ -330,6 +330,63 @@ TEST_CASE("the gradients of layer_norm") {
   CHECK(again == dx);
   CHECK(again_gamma == dgamma);
   CHECK(again_beta == dbeta);
+}
+
+/// Numbers that differ in their last few places: their deviations from the mean, exact in long double.
+template <class T>
+void check_last_places(const std::vector<T>& x) {
+  using C = kernel::compute_t<T>;
+  const Index n = std::ssize(x);
+  CAPTURE(static_cast<double>(x[0]));
+  long double mean = 0, squares = 0;
+  for (const T value : x) mean += static_cast<long double>(value);
+  mean /= n;
+  Vector off, normal, slopes;
+  for (const T value : x) off.push_back(static_cast<double>(static_cast<long double>(value) - mean));
+  for (const double d : off) squares += d * d;
+  const double expected = static_cast<double>(squares / n);
+  for (const double d : off) {
+    normal.push_back(expected == 0 ? 0 : d / std::sqrt(expected));
+    slopes.push_back(2 / static_cast<double>(n) * d);
+  }
+  const double tolerance = 8 * static_cast<double>(std::numeric_limits<T>::epsilon());
+  for (const Index inner : {1, 3}) {
+    std::vector<T> columns, y(at(inner)), dx(at(inner * n));
+    for (const T value : x) columns.insert(columns.end(), at(inner), value);
+    std::vector<C> means(at(2 * inner));
+    const std::vector<T> dy(y.size(), T{1});
+    kernel::variance(1, n, inner, static_cast<double>(n), columns.data(), means.data(), y.data());
+    CHECK(static_cast<double>(y[0]) == doctest::Approx(expected).epsilon(tolerance));
+    kernel::variance_backward(1, n, inner, static_cast<double>(n), columns.data(), means.data(), dy.data(),
+                              dx.data());
+    double wrong = 0;
+    for (Index k = 0; k < n; ++k)
+      wrong = std::max(wrong, std::abs(static_cast<double>(dx[at(k * inner)]) - slopes[at(k)]));
+    CHECK(wrong <= tolerance * 2 * std::sqrt(expected));
+  }
+  const std::vector<T> one(x.size(), T{1}), zero(x.size(), T{0});
+  std::vector<T> y(x.size()), dx(x.size()), dgamma(x.size()), dbeta(x.size());
+  std::vector<C> stats(3);
+  kernel::layer_norm(1, n, x.data(), one.data(), zero.data(), C{0}, y.data(), stats.data());
+  if (expected == 0) return;
+  CHECK(distance(y, normal) <= tolerance);
+  kernel::layer_norm_backward(1, n, x.data(), one.data(), stats.data(), one.data(), dx.data(), dgamma.data(),
+                              dbeta.data());
+  CHECK(distance(dgamma, normal) <= tolerance);
+}
+
+TEST_CASE("variance and layer_norm of numbers that differ in their last places") {
+  check_last_places<float>({1e8f, 1e8f + 8, 1e8f - 8, 1e8f + 16});  // 80, not 96
+  check_last_places<float>({-11, -11 + 2e-6f, -11, -11});
+  std::vector<float> times;
+  for (int minute = 0; minute < 10; ++minute) times.push_back(static_cast<float>(1.79e9 + 60. * minute));
+  check_last_places(times);  // 32768, not 49152
+  check_last_places(std::vector<float>(3000, 0.1f));
+  std::vector<float> one_differs(3000, 1000.1f);
+  one_differs[1700] = std::nextafter(1000.1f, 0.f);
+  check_last_places(one_differs);
+  check_last_places<double>({1e17, 1e17 + 16, 1e17 - 16, 1e17 + 32});
+  check_last_places<double>({-11, -11 + 4e-15, -11, -11});
 }
 
 }  // namespace

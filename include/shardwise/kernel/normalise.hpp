@@ -20,7 +20,7 @@ struct NormalRow;
 
 inline double count_of(Index cols) { return static_cast<double>(std::max<Index>(cols, 1)); }
 
-/// The backward pass of both. `centred`: a mean was subtracted, and precedes the scale in `stats`.
+/// The backward pass of both. `centred`: a mean in two parts was subtracted, and precedes the scale in `stats`.
 template <bool centred, class T>
 void normalise_backward(Index rows, Index cols, const T* x, const T* gamma, compute_t<T> offset,
                         const compute_t<T>* stats, const T* dy, T* dx, T* dgamma, T* dbeta) {
@@ -29,10 +29,10 @@ void normalise_backward(Index rows, Index cols, const T* x, const T* gamma, comp
   C *g = normal + cols, *gamma_sum = g + cols, *beta_sum = gamma_sum + cols;
   std::fill_n(gamma_sum, 2 * cols, C{0});
   for (Index r = 0; r < rows; ++r, x += cols, dy += cols) {
-    const C mean = centred ? *stats++ : C{0}, scale = *stats++;
+    const C mean = centred ? *stats++ : C{0}, rest = centred ? *stats++ : C{0}, scale = *stats++;
     SHARDWISE_INDEPENDENT
     for (Index c = 0; c < cols; ++c) {
-      const C value = (widen(x[c]) - mean) * scale, gradient = widen(dy[c]);
+      const C value = ((widen(x[c]) - mean) - rest) * scale, gradient = widen(dy[c]);
       normal[c] = value;
       g[c] = gradient * (offset + widen(gamma[c]));
       gamma_sum[c] += gradient * value;
@@ -53,23 +53,30 @@ void normalise_backward(Index rows, Index cols, const T* x, const T* gamma, comp
 
 }  // namespace detail
 
-/// x, y: [rows, cols]; gamma, beta: [cols]; stats: [rows, 2], the mean and 1/√(variance + eps) of each row,
-/// which the backward pass needs. y may be x.
+/// x, y: [rows, cols]; gamma, beta: [cols]; stats: [rows, 3], the rounded mean, what it lacks, and
+/// 1/√(variance + eps) of each row, which the backward pass needs. y may be x.
 template <class T>
 void layer_norm(Index rows, Index cols, const T* x, const T* gamma, const T* beta, compute_t<T> eps, T* y,
                 compute_t<T>* stats) {
   using C = compute_t<T>;
   C* centred = scratch<detail::NormalRow, C>(cols);
   const double count = detail::count_of(cols);
-  for (Index r = 0; r < rows; ++r, x += cols, y += cols, stats += 2) {
+  for (Index r = 0; r < rows; ++r, x += cols, y += cols, stats += 3) {
     const C mean = static_cast<C>(sum(cols, x) / count);
     for (Index c = 0; c < cols; ++c) centred[c] = widen(x[c]) - mean;
-    const C scale =
-        static_cast<C>(1 / std::sqrt(sum_squares(cols, centred) / count + static_cast<double>(eps)));
+    C rest = 0;
+    double squares = sum_squares(cols, centred) / count;
+    if (is_far_from_zero(static_cast<double>(mean), squares)) {
+      rest = rest_of_mean(cols, centred, C{0});
+      for (Index c = 0; c < cols; ++c) centred[c] -= rest;
+      squares = sum_squares(cols, centred) / count;
+    }
+    const C scale = static_cast<C>(1 / std::sqrt(squares + static_cast<double>(eps)));
     SHARDWISE_INDEPENDENT
     for (Index c = 0; c < cols; ++c) y[c] = narrow<T>(centred[c] * scale * widen(gamma[c]) + widen(beta[c]));
     stats[0] = mean;
-    stats[1] = scale;
+    stats[1] = rest;
+    stats[2] = scale;
   }
 }
 SHARDWISE_COMPILE_EACH(layer_norm)

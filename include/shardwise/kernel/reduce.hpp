@@ -237,41 +237,57 @@ void norm_backward(Index outer, Index n, Index inner, const T* x, const T* y, co
   detail::scale_middle(outer, n, inner, quotient, x, dx);
 }
 
-/// y[o, i] = Σ_k (x[o, k, i] - means[o, i])² / divisor, in two passes. means: [outer, inner], which the gradient needs.
+/// y[o, i] = Σ_k (x[o, k, i] - mean)² / divisor. means: [2, outer, inner], the rounded means and what these lack, which
+/// the gradient needs.
 template <class T>
 void variance(Index outer, Index n, Index inner, double divisor, const T* x, compute_t<T>* means, T* y) {
   using C = compute_t<T>;
   const double count = static_cast<double>(n);
   detail::sum_middle(outer, n, inner, x, means, detail::Itself{},
                      [count](double total, const C&) { return total / count; });
-  for (Index o = 0; o < outer; ++o, x += n * inner, means += inner, y += inner) {
+  C* rests = means + outer * inner;
+  for (Index o = 0; o < outer; ++o, x += n * inner, means += inner, rests += inner, y += inner) {
     if (inner == 1) {
-      const auto square = [mean = *means](auto& term, const auto& a, const auto&) {
-        term = (a - mean) * (a - mean);
+      const auto squares = [=](C mean, C rest) {
+        return detail::sum_of<C>(n, x, x, [=](auto& term, const auto& a, const auto&) {
+          term = ((a - mean) - rest) * ((a - mean) - rest);
+        });
       };
-      *y = narrow<T>(static_cast<C>(detail::sum_of<C>(n, x, x, square) / divisor));
+      *rests = 0;
+      double total = squares(*means, 0);
+      if (is_far_from_zero(static_cast<double>(*means), total / count)) {
+        *rests = rest_of_mean(n, x, *means);
+        total = squares(*means, *rests);
+      }
+      *y = narrow<T>(static_cast<C>(total / divisor));
       continue;
     }
     detail::column_tiles(inner, [&](Index first, Index columns) {
-      double total[detail::column_tile] = {};
+      double total[detail::column_tile] = {}, rest[detail::column_tile] = {};
       for (Index k = 0; k < n; ++k) {
         for (Index c = 0; c < columns; ++c) {
           const auto off = static_cast<double>(widen(x[k * inner + first + c]) - means[first + c]);
           total[c] += off * off;
+          rest[c] += off;
         }
       }
-      for (Index c = 0; c < columns; ++c) y[first + c] = narrow<T>(static_cast<C>(total[c] / divisor));
+      for (Index c = 0; c < columns; ++c) {
+        rests[first + c] = static_cast<C>(rest[c] / count);
+        const double squares = std::max(total[c] - rest[c] * rest[c] / count, 0.);  // or NaN
+        y[first + c] = narrow<T>(static_cast<C>(squares / divisor));
+      }
     });
   }
 }
 
-/// dx[o, k, i] = 2 / divisor · dy[o, i] · (x[o, k, i] - means[o, i])
+/// dx[o, k, i] = 2 / divisor · dy[o, i] · (x[o, k, i] - mean)
 template <class T>
 void variance_backward(Index outer, Index n, Index inner, double divisor, const T* x,
                        const compute_t<T>* means, const T* dy, T* dx) {
   const auto factor = static_cast<compute_t<T>>(2 / divisor);
+  const compute_t<T>* rests = means + outer * inner;
   detail::each_in_middle(outer, n, inner, [=](Index j, Index at) {
-    dx[at] = narrow<T>(factor * widen(dy[j]) * (widen(x[at]) - means[j]));
+    dx[at] = narrow<T>(factor * widen(dy[j]) * ((widen(x[at]) - means[j]) - rests[j]));
   });
 }
 

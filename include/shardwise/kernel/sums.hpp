@@ -62,6 +62,19 @@ double dot(Index n, const T* x, const T* y) {
   return detail::sum_of<compute_t<T>>(n, x, y, detail::Product{});
 }
 
+/// Whether deviations from a rounded mean must be centred again, given the mean of their squares: see `rest_of_mean`.
+inline bool is_far_from_zero(double mean, double squares) { return mean * mean > 1024 * squares; }
+
+/// What a rounded mean of x lacks: the mean of x - mean, which are exact where all x are close to it. Squares of
+/// (x - mean) - rest lose nothing, however far from 0 x is.
+template <class T>
+compute_t<T> rest_of_mean(Index n, const T* x, compute_t<T> mean) {
+  const auto from_mean = [mean](auto& term, const auto& a, const auto&) {
+    term = a - static_cast<double>(mean);
+  };
+  return static_cast<compute_t<T>>(detail::sum_of<double>(n, x, x, from_mean) / static_cast<double>(n));
+}
+
 /// The largest element, or -∞ without elements; NaN if any element is. `nan` false: any number if an element is NaN,
 /// for sums that carry the NaN themselves.
 template <bool nan = true, class T>

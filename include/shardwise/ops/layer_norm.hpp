@@ -26,10 +26,10 @@ struct LayerNormOp {
     if (!(eps >= 0)) detail::fail({"layer_norm: epsilon is ", eps, ", which must be 0 or more"});
   }
 
-  /// The mean and 1/√(variance + eps) of each row.
+  /// The mean, what it lacks by rounding, and 1/√(variance + eps) of each row.
   template <class T, int Rank>
   static constexpr Index residual_bytes(const auto&, const View<const T, Rank>& x, const auto&, const auto&) {
-    return x.rows() * 2 * static_cast<Index>(sizeof(kernel::compute_t<T>));
+    return x.rows() * 3 * static_cast<Index>(sizeof(kernel::compute_t<T>));
   }
 
   template <class T, int Rank>

@@ -47,7 +47,7 @@ struct VarianceOp {
 
   template <class T, int Rank>
   static constexpr Index residual_bytes(const auto& y, const View<const T, Rank>&) {
-    return y.elements() * static_cast<Index>(sizeof(kernel::compute_t<T>));
+    return 2 * y.elements() * static_cast<Index>(sizeof(kernel::compute_t<T>));
   }
   static constexpr std::int64_t flops(const auto&, const auto& x) { return 4 * x.elements(); }
 
