@@ -84,11 +84,13 @@ TEST_CASE("what cannot be solved is the same error on every rank") {
   (void)singular;  // rounding may leave a pivot: see the next one
   a.col(7).setZero();
   CHECK(message_of<std::runtime_error>([&] { solve(distribute<Shard<0>, Shard<1>>(mesh, a), b); }) ==
-        "solve: the matrix is singular, or not finite: column 7 has no pivot");
+        "solve: the matrix is singular, or its numbers overflow: column 7 has no pivot");
   a(20, 11) = std::numeric_limits<double>::quiet_NaN();
-  CHECK(message_of<std::runtime_error>([&] {
-          solve(distribute<Shard<0>, Shard<1>>(mesh, a), b);
-        }).find("has no pivot") != std::string::npos);
+  for (const Index row : {20, 39, 0}) {  // which column has no pivot depends on the number of ranks
+    a(row, 11) = std::numeric_limits<double>::quiet_NaN();
+    CHECK(message_of<std::runtime_error>([&] { solve(distribute<Shard<0>, Shard<1>>(mesh, a), b); }) ==
+          "solve: row " + std::to_string(std::min<Index>(row, 20)) + " of the matrix is not finite");
+  }
   Matrix<double> p = Matrix<double>::Identity(40, 40);
   p(33, 33) = -1;
   CHECK(message_of<std::runtime_error>([&] { CholeskyFactor(distribute<Shard<0>, Shard<1>>(mesh, p)); }) ==

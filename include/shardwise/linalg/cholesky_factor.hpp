@@ -25,13 +25,16 @@ namespace shardwise {
 
 namespace detail {
 
-/// A matrix [n, n] of T, which is factorized when constructed.
+/// A matrix [n, n] of T, which is factorized when constructed. Errors are in the name of a function.
 template <class T>
 class CholeskyRows {
  public:
-  constexpr explicit CholeskyRows(AnyTensor a)
-      : line_{a.mesh, a.type}, n_(a.shape[0]), order_(n_, line_, rows_at_once(n_, line_.ranks())) {
-    if (a.shape[1] != n_) fail({"CholeskyFactor: a matrix ", a.extents(), " is not square"});
+  constexpr explicit CholeskyRows(AnyTensor a, const char* name = "CholeskyFactor")
+      : name_(name),
+        line_{a.mesh, a.type},
+        n_(a.shape[0]),
+        order_(n_, line_, rows_at_once(n_, line_.ranks())) {
+    if (a.shape[1] != n_) fail({name_, ": a matrix ", a.extents(), " is not square"});
     AnyTensor rows = redistributed_to(std::move(a), line_.rows(), line_.type);
     l_ = line_.tensor({n_, n_}, line_.rows());
     own_ = l_.box().size[0];
@@ -125,10 +128,10 @@ class CholeskyRows {
     for (Index i = 0; i < n_; ++i) {
       const T off = std::abs(data(sums)[i]), size = data(sums)[n_ + i];
       if (!shardwise::detail::is_finite(size)) {
-        fail<std::runtime_error>({"CholeskyFactor: row ", i, " of the matrix is not finite"});
+        fail<std::runtime_error>({name_, ": row ", i, " of the matrix is not finite"});
       }
       if (off > least * size)
-        fail({"CholeskyFactor: the matrix is not symmetric: row ", i, " is not equal to column ", i});
+        fail({name_, ": the matrix is not symmetric: row ", i, " is not equal to column ", i});
     }
   }
 
@@ -188,9 +191,9 @@ class CholeskyRows {
       const auto tile = std::find_if(round.begin(), round.end(), [&](const Tile& each) {
         return done + pivot < each.position + each.size;
       });
-      fail<std::runtime_error>(
-          {"CholeskyFactor: the matrix is not positive definite, or not finite: the pivot of row ",
-           tile->row + done + pivot - tile->position, " is not a positive number"});
+      fail<std::runtime_error>({name_,
+                                ": the matrix is not positive definite, or not finite: the pivot of row ",
+                                tile->row + done + pivot - tile->position, " is not a positive number"});
     }
     for_own_rows(round,
                  [&](Index i, Index in_round) { std::copy_n(diagonal + in_round * w, w, row(i) + done); });
@@ -198,6 +201,7 @@ class CholeskyRows {
                                                   row(own_ - below(round)) + done, n_);
   }
 
+  const char* name_;
   RankLine line_;
   Index n_;
   EliminationOrder order_;

@@ -47,6 +47,20 @@ struct RankLine {
     }
     return redistributed_to(std::move(mine), everywhere(mesh.axes(), replicate), type);
   }
+  /// Throws on all ranks, in the name of a function, if a row of a matrix of `T` is not finite. Collective.
+  template <class T>
+  void check_finite(const char* name, const AnyTensor& a) const {
+    constexpr Index none = std::numeric_limits<Index>::max();
+    const AnyTensor x = redistributed_to(AnyTensor(a), rows(), type);
+    const auto* values = static_cast<const T*>(x.buffer->data);
+    const Index begin = x.box().begin[0], own = x.box().size[0], width = x.shape[1];
+    Index first = none;
+    for (Index i = 0; i < own * width && first == none; ++i) {
+      if (!shardwise::detail::is_finite(values[i])) first = begin + i / width;
+    }
+    mesh.all_reduce(&first, 1, DataType::i64, ReduceOp::min);
+    if (first != none) fail<std::runtime_error>({name, ": row ", first, " of the matrix is not finite"});
+  }
   constexpr void compute(Index flops, Index moved = 0) const { count_work(mesh, flops, moved); }
 };
 

@@ -15,7 +15,7 @@
 
 namespace shardwise::detail {
 
-/// The equations A x = b, whose solution is computed when constructed. Rows are [A | b].
+/// The equations A x = b, whose solution is computed when constructed, unless `failed()`. Rows are [A | b].
 template <class T>
 class Equations {
  public:
@@ -44,12 +44,17 @@ class Equations {
     }
     rows = sides = AnyTensor();
     pivots_.reserve(static_cast<std::size_t>(n_));
-    for (const Tile& tile : order_.tiles()) eliminate(tile);
+    for (const Tile& tile : order_.tiles()) {
+      failed_ = eliminate(tile);
+      if (failed_ >= 0) return;
+    }
     solution_ = line_.tensor({n_, columns_}, everywhere(line_.mesh.axes(), replicate));
     x_ = dry() ? std::vector<T>() : std::vector<T>(static_cast<std::size_t>(n_ * columns_));
     std::for_each(order_.tiles().rbegin(), order_.tiles().rend(),
                   [&](const Tile& tile) { substitute(tile); });
   }
+  /// The column without a pivot that is finite and not 0, the same on every rank, or -1.
+  constexpr Index failed() const { return failed_; }
   /// x: [n, r], on every rank.
   constexpr AnyTensor solution() && { return std::move(solution_); }
 
@@ -64,7 +69,8 @@ class Equations {
   /// The number of rows of a rank that are not eliminated. They are the last ones of its block.
   constexpr Index& left(int rank) { return left_[static_cast<std::size_t>(rank)]; }
 
-  constexpr void eliminate(const Tile& tile) {
+  /// Returns the column without a pivot, or -1.
+  constexpr Index eliminate(const Tile& tile) {
     const Index w = tile.size, begin = tile.position, end = begin + w, later = width_ - end,
                 own = left(line_.rank());
     const Index height = *std::max_element(left_.begin(), left_.end());
@@ -86,10 +92,7 @@ class Equations {
                     l.data() + before[static_cast<std::size_t>(rank)] * w);
       }
       const Index failed = kernel::lu_panel(rows, w, l.data(), order.data());
-      if (failed >= 0) {
-        fail<std::runtime_error>(
-            {"solve: the matrix is singular, or not finite: column ", tile.row + failed, " has no pivot"});
-      }
+      if (failed >= 0) return tile.row + failed;
     }
     choose(tile, order, before);
     const AnyTensor pivot_rows = line_.summed<T>(w, later, [&](T* block) {
@@ -97,7 +100,7 @@ class Equations {
                      [&](Index i, Index local) { std::copy_n(row(local) + end, later, block + i * later); });
     });
     line_.compute(rows * w * w + w * w * later + 2 * left(line_.rank()) * w * later);
-    if (dry()) return;
+    if (dry()) return -1;
     T* const u = data(pivot_rows);
     for (Index i = 0; i < w; ++i) {  // u = l⁻¹ (pivot rows)
       for (Index j = 0; j < i; ++j) {
@@ -110,6 +113,7 @@ class Equations {
       std::copy_n(u + i * later, later, row(local) + end);
     });
     update(own, before[static_cast<std::size_t>(line_.rank())], l, order, w, end, u);
+    return -1;
   }
   /// Makes the first rows of `order` the pivots of a tile, and moves them before the rows that are left on their ranks.
   constexpr void choose(const Tile& tile, const std::vector<Index>& order, const std::vector<Index>& before) {
@@ -203,7 +207,7 @@ class Equations {
   EliminationOrder order_;
   std::vector<Index> left_;
   AnyTensor equations_;
-  Index own_ = 0;
+  Index own_ = 0, failed_ = -1;
   std::vector<Pivot> pivots_;
   std::vector<Index> rows_moved_;  ///< in the latest step; empty: none
   AnyTensor solution_;

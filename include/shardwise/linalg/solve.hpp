@@ -47,7 +47,13 @@ struct SolveResult<A, B> {
 /// The solution in the layout `to`, of rank `rank`.
 template <class T>
 constexpr AnyTensor solved(const AnyTensor& a, const AnyTensor& b, const Layout& to) {
-  AnyTensor x = Equations<T>(a, b).solution();
+  Equations<T> equations(a, b);
+  if (equations.failed() >= 0) {
+    RankLine{a.mesh, a.type}.check_finite<T>("solve", a);
+    fail<std::runtime_error>({"solve: the matrix is singular, or its numbers overflow: column ",
+                              equations.failed(), " has no pivot"});
+  }
+  AnyTensor x = std::move(equations).solution();
   x.rank = b.rank;
   const DataType type = x.type;
   return redistributed_to(std::move(x), to, type);
@@ -102,8 +108,8 @@ class SolveNode final : public TapeNode {
 }  // namespace detail
 
 /// x with a x = b: a [n, n], b [n] or [n, r], of one type, `float` or `double`; x has the type of b. Throws
-/// `std::invalid_argument` for other extents; on all ranks `std::runtime_error` if a pivot is 0 or not finite.
-/// Collective over the mesh.
+/// `std::invalid_argument` for other extents; on all ranks `std::runtime_error` if a pivot is 0 or not finite, which
+/// names the first row of a that is not finite, or the column. Collective over the mesh.
 template <Operand A, Operand B, TensorType X = typename detail::SolveResult<A, B>::type>
 constexpr auto solve(const A& a, const B& b) {
   using T = typename X::Element;
