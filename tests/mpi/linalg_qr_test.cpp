@@ -251,6 +251,26 @@ TEST_CASE_TEMPLATE("svd_lowrank", T, float, double) {
   CHECK(svd_lowrank(random<T, Shard<0>>(mesh, {9, 4}, 1), 0, 1).v.shape() == Shape<2>{4, 0});
 }
 
+TEST_CASE("the 2-norm: by aᵀ · a up to rounding errors, by svd_lowrank up to 10 % too small") {
+  const auto mesh = line();
+  const auto norm_2 = [](const auto& a) {
+    const auto squares = eigh(redistribute<Replicate>(gram(a))).values;
+    return std::sqrt(squares.data()[a.shape()[1] - 1]);
+  };
+  const auto exact = [](const auto& a) { return svd(redistribute<Replicate>(a)).s.data()[0]; };
+  for (const auto& a :
+       {randn<double, Shard<0>>(mesh, {200, 200}, 1), randn<double, Shard<0>>(mesh, {50, 50}, 2),
+        randn<double, Shard<0>>(mesh, {7, 30}, 3)}) {
+    const double largest = exact(a), found = svd_lowrank(a, 1, 5).s.data()[0];
+    CHECK(norm_2(a) == doctest::Approx(largest).epsilon(1e-13));
+    CHECK(found >= 0.9 * largest);
+    CHECK(found <= (1 + 1e-13) * largest);
+  }
+  const auto smooth = cut<double, Shard<0>>(mesh, conditioned<double>(40, 40, 1e12, 1));  // falls off fast
+  CHECK(svd_lowrank(smooth, 1, 5).s.data()[0] == doctest::Approx(exact(smooth)).epsilon(1e-6));
+  CHECK(norm_2(smooth) == doctest::Approx(exact(smooth)).epsilon(1e-13));
+}
+
 constexpr auto solved = trace<Mesh<tp>>({4}, [](const auto& mesh) {
   const auto a = empty<double, Shard<0>>(mesh, {100, 8});
   lstsq(a, a);
