@@ -97,6 +97,43 @@ TEST_CASE_TEMPLATE("all ranks throw the first failure", T, float, double) {
         "elements, dimension 0 of operand 1 has 3");
 }
 
+TEST_CASE_TEMPLATE("a matrix that is not symmetric is an error on every rank", T, float, double) {
+  Dense all({5, 3, 3});
+  for (Index i = 0; i < 15; ++i) all[i * 3 + i % 3] = 4;
+  all[9 * 4 + 3 * 2 + 1] = 1;  // only the lower triangle is filled
+  const auto check_all = [&](const auto& a, const std::string& which) {
+    const std::string text = " is not symmetric: row 1 is not equal to column 1";
+    CHECK(message_of<std::invalid_argument>([&] { cholesky(a); }) == "cholesky: " + which + text);
+    CHECK(message_of<std::invalid_argument>([&] { eigh(a); }) == "eigh: " + which + text);
+  };
+  check_all(place<Tensor<T, 3, Mesh<tp>, Shard<0>>>(line(), all), "matrix [4]");
+  check_all(place<Tensor<T, 3, Mesh<tp>, Replicate>>(line(), all), "matrix [4]");
+  Dense one({3, 3});
+  for (Index i = 0; i < 9; ++i) one[i] = all[36 + i];
+  check_all(place<Tensor<T, 2, Mesh<tp>, Replicate>>(line(), one), "the matrix");
+  one[5] = 1 + 1e-9;  // rounding errors pass
+  cholesky(place<Tensor<T, 2, Mesh<tp>, Replicate>>(line(), one));
+  eigh(place<Tensor<T, 2, Mesh<tp>, Replicate>>(line(), one));
+}
+
+TEST_CASE("eigh of numbers whose sums overflow") {
+  const auto [values, vectors] =
+      eigh(distribute<Replicate>(line(), Matrix<double>(Matrix<double>::Identity(3, 3) * 1.2e308)));
+  for (Index i = 0; i < 3; ++i) CHECK(values.data()[i] == doctest::Approx(1.2e308));
+  CHECK(norm_1(Matrix<double>(vectors.local()).cwiseAbs() - Matrix<double>::Identity(3, 3)) <= 1e-14);
+}
+
+TEST_CASE("solve_triangular reads one triangle: the lower one, or the upper one if it is asked for") {
+  Matrix<double> both(2, 2), right(2, 1);
+  both << 2, 4, 6, 8;
+  right << 2, 10;
+  const auto mesh = line();
+  const auto l = distribute<Replicate>(mesh, both), b = distribute<Replicate>(mesh, right);
+  CHECK(norm_1(Matrix<double>(solve_triangular(l, b).local()) - Matrix<double>{{1}, {0.5}}) == 0);
+  CHECK(norm_1(Matrix<double>(solve_triangular(l, b, {.upper = true}).local()) -
+               Matrix<double>{{-1.5}, {1.25}}) == 0);
+}
+
 /// The whole of matrix `i` of a batch.
 template <TensorType X>
 Matrix<double> matrix_of(const X& x, Index i) {
@@ -117,11 +154,15 @@ void check_spectral(Index count, Index m, Index n) {
     CHECK(excess<T>(product(us, matrix_of(v, i).transpose()) - a,
                     static_cast<double>(std::max(m, n)) * norm_1(a)) <= 1);
   }
-  const auto square = random<T, Placement>(line(), {count, n, n}, 2);
+  Dense all({count, n, n});
+  for (Index i = 0; i < count; ++i) {
+    const auto half = random_matrix<double>(n, n, static_cast<std::uint64_t>(i));
+    Eigen::Map<Matrix<double>>(all.values.data() + i * n * n, n, n) = half + half.transpose();
+  }
+  const auto square = place<Tensor<T, 3, Mesh<tp>, Placement>>(line(), all);
   const auto [values, vectors] = eigh(square);
   for (Index i = 0; i < count; ++i) {
-    const Matrix<double> half = matrix_of(square, i), a = (half + half.transpose()) / 2,
-                         z = matrix_of(vectors, i);
+    const Matrix<double> a = matrix_of(square, i), z = matrix_of(vectors, i);
     CHECK(excess<T>(product(z * matrix_of(values, i).asDiagonal(), z.transpose()) - a,
                     static_cast<double>(n) * norm_1(a)) <= 1);
   }

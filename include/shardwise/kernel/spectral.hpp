@@ -32,7 +32,8 @@ bool eigh(Index n, const T* a, T* w, T* v) {
   if (!detail::all_finite(n * n, a)) return false;
   if (n == 0) return true;
   auto vectors = detail::mapped(n, n, v);
-  vectors = (detail::mapped(n, n, a) + detail::mapped(n, n, a).transpose()) / T{2};
+  vectors =
+      detail::mapped(n, n, a) / T{2} + detail::mapped(n, n, a).transpose() / T{2};  // the sum may overflow
 #if defined(SHARDWISE_GEMM_BLAS)
   const int size = detail::lapack_int(n);
   int info = 0, integers = 0, query = -1;

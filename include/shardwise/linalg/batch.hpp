@@ -10,6 +10,7 @@
 /// different matrices agree on the first one that failed: one all-reduce of 8 bytes over the axes that cut the batch,
 /// which plans count. If no axis cuts it, all ranks see the same failure, and nothing is sent.
 
+#include <shardwise/kernel/sums.hpp>
 #include <shardwise/layout/diagnosis.hpp>
 #include <shardwise/mesh/mesh_state.hpp>
 #include <shardwise/ops/apply.hpp>
@@ -65,6 +66,25 @@ template <int Rank>
 std::string matrix_text(const Shape<Rank>& shape, Index number) {
   if constexpr (Rank == 2) return "the matrix";
   return "matrix " + position(std::span<const Index>(shape.values, Rank - 2), number);
+}
+
+/// The first row of x [n, n] that differs from its column by more than √ε of the largest element, or -1: such a matrix
+/// was not meant to be symmetric.
+template <class T>
+Index asymmetric_row(Index n, const T* x) {
+  const T limit =
+      static_cast<T>(kernel::largest_magnitude(n * n, x)) * std::sqrt(std::numeric_limits<T>::epsilon());
+  for (Index i = 0; i < n; ++i) {
+    for (Index j = 0; j < i; ++j) {
+      if (std::abs(x[i * n + j] - x[j * n + i]) > limit) return j;
+    }
+  }
+  return -1;
+}
+template <int Rank>
+[[noreturn]] void fail_asymmetric(const char* name, const Shape<Rank>& shape, Index number, Index row) {
+  fail({name, ": ", matrix_text(shape, number), " is not symmetric: row ", row, " is not equal to column ",
+        row});
 }
 
 }  // namespace shardwise::detail

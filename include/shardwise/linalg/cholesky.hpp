@@ -64,39 +64,46 @@ struct CholeskyOp {
 
 namespace detail {
 
-/// The first pivot that failed, as (number of the matrix) · n + pivot, on all ranks; or `no_failure`.
+/// The first failure on all ranks, as (number of the matrix) · 2 n + a row that is not symmetric, or + n + a pivot; or
+/// `no_failure`. `row_of(i)`: such a row of this rank's matrix i, or -1.
 template <TensorType L>
-constexpr Index failed_pivot(const L& l) {
+constexpr Index failed_pivot(const L& l, auto row_of) {
   Index first = no_failure;
   if (!l.mesh().dry()) {
     const auto y = l.view();
     const Index n = y.columns();
-    for (Index i = 0; i < y.rows() && first == no_failure; ++i) {
-      if (is_nan(y.data[i * n + i % n])) first = matrix_number(y, i / n) * n + i % n;
+    for (Index i = 0; i * n < y.rows() && first == no_failure; ++i) {
+      const Index row = row_of(i);
+      Index pivot = 0;
+      while (row < 0 && pivot < n && !is_nan(y.data[(i * n + pivot) * n + pivot])) ++pivot;
+      if (row >= 0 || pivot < n) first = matrix_number(y, i) * 2 * n + (row >= 0 ? row : n + pivot);
     }
   }
   return first_of_all(l, first);
 }
 
-template <TensorType L>
-constexpr void check_pivots(const L& l) {
-  const Index first = failed_pivot(l);
-  if (first == no_failure) return;
+/// Throws on all ranks if a matrix of `a` is not symmetric, or its factor in `l` has a pivot that failed.
+template <TensorType A, TensorType L>
+constexpr void check_factors(const A& a, const L& l) {
   const Index n = l.shape()[L::rank - 1];
-  fail<std::runtime_error>({"cholesky: ", matrix_text(l.shape(), first / n),
-                            " is not positive definite: pivot ", first % n, " is not a positive number"});
+  const Index first = failed_pivot(l, [&](Index i) { return asymmetric_row(n, a.data() + i * n * n); });
+  if (first == no_failure) return;
+  const Index number = first / (2 * n), at = first % (2 * n);
+  if (at < n) fail_asymmetric("cholesky", l.shape(), number, at);
+  fail<std::runtime_error>({"cholesky: ", matrix_text(l.shape(), number), " is not positive definite: pivot ",
+                            at - n, " is not a positive number"});
 }
 
 }  // namespace detail
 
 /// a: [b…, n, n], float or double; the result has its shape and layout, with zeros above the diagonal. It is a function
 /// of the symmetric part (a + aᵀ) / 2, so the gradient is symmetric. Throws `std::invalid_argument` if the matrices are
-/// not square. If a matrix is not positive definite, or not finite, all ranks throw the same `std::runtime_error`,
+/// not square, or on all ranks if one differs from its transpose by more than √ε of its largest element. If a matrix is not positive definite, or not finite, all ranks throw the same `std::runtime_error`,
 /// which names the first such matrix and its pivot. Collective over the axes that cut the batch (see linalg/batch.hpp).
 template <Operand A, WellFormed Result = detail::factored<CholeskyOp, A>>
 constexpr auto cholesky(const A& a) {
   auto l = apply(CholeskyOp{}, a);
-  if constexpr (!AbstractOperand<A>) detail::check_pivots(value_of(l));
+  if constexpr (!AbstractOperand<A>) detail::check_factors(value_of(a), value_of(l));
   return l;
 }
 template <class A, IllFormed Why = detail::factored<CholeskyOp, A>>

@@ -27,18 +27,21 @@ struct VectorOfMatrix {
   static constexpr Signature signature = Signature::of("...mn -> ...p").whole('m').whole('n');
 };
 
-/// Calls factor(i) for each matrix of the block of `x`. Throws on all ranks if it returns false for one of them.
+/// Calls factor(i) for each matrix of the block of `x`, [n, n] if it must be symmetric. It returns -1, a row that is not
+/// symmetric, or n for another failure, for which all ranks then throw.
 template <TensorType X>
-constexpr void factor_each(const char* name, const X& x, auto factor) {
+constexpr void factor_each(const char* name, const X& x, Index n, auto factor) {
   const Index matrices = x.mesh().dry() ? 0 : x.view().extent(0, X::rank - 2);
   Index failed = no_failure;
   for (Index i = 0; i < matrices && failed == no_failure; ++i) {
-    if (!factor(i)) failed = matrix_number(x.view(), i);
+    const Index row = factor(i);
+    if (row >= 0) failed = matrix_number(x.view(), i) * (n + 1) + row;
   }
   const Index first = first_of_all(x, failed);
   if (first == no_failure) return;
-  fail<std::runtime_error>(
-      {name, ": ", matrix_text(x.shape(), first), " is not finite, or the iteration did not converge"});
+  if (first % (n + 1) < n) fail_asymmetric(name, x.shape(), first / (n + 1), first % (n + 1));
+  fail<std::runtime_error>({name, ": ", matrix_text(x.shape(), first / (n + 1)),
+                            " is not finite, or the iteration did not converge"});
 }
 
 }  // namespace detail
@@ -59,7 +62,8 @@ struct Svd {
 
 /// a: [b…, n, n], float or double, of which it takes the symmetric part (a + aᵀ) / 2. `values` is [b…, n], in
 /// increasing order; `vectors` is [b…, n, n], and its columns are the eigenvectors. Throws `std::invalid_argument` if
-/// the matrices are not square. If a matrix is not finite, all ranks throw the same `std::runtime_error`, which names
+/// the matrices are not square, or on all ranks if one differs from its transpose by more than √ε of its largest
+/// element. If a matrix is not finite, all ranks throw the same `std::runtime_error`, which names
 /// it. Collective over the axes that cut the batch (see linalg/batch.hpp).
 template <Operand A, WellFormed Vectors = detail::factored_off_tape<detail::MatrixOfMatrix, A>>
 constexpr auto eigh(const A& a) {
@@ -75,9 +79,12 @@ constexpr auto eigh(const A& a) {
     const auto x = a.view();
     const Index n = x.columns();
     detail::count_work(mesh, 9 * x.elements() * n);
-    detail::factor_each("eigh", a, [&](Index i) {
-      return kernel::eigh(n, x.data + i * n * n, y.values.writable().data + i * n,
-                          y.vectors.writable().data + i * n * n);
+    detail::factor_each("eigh", a, n, [&](Index i) {
+      const Index row = detail::asymmetric_row(n, x.data + i * n * n);
+      if (row >= 0) return row;
+      const bool found = kernel::eigh(n, x.data + i * n * n, y.values.writable().data + i * n,
+                                      y.vectors.writable().data + i * n * n);
+      return found ? Index{-1} : n;
     });
     return y;
   }
@@ -105,9 +112,11 @@ constexpr auto svd(const X& x) {
     Result y{{mesh, of_u}, {mesh, ends}, {mesh, of_v}};
     const auto block = x.view();
     detail::count_work(mesh, block.extent(0, rank - 2) * k * k * (6 * std::max(m, n) + 20 * k));
-    detail::factor_each("svd", x, [&](Index i) {
+    detail::factor_each("svd", x, 0, [&](Index i) {
       return kernel::svd(m, n, block.data + i * m * n, y.u.writable().data + i * m * k,
-                         y.s.writable().data + i * k, y.v.writable().data + i * n * k);
+                         y.s.writable().data + i * k, y.v.writable().data + i * n * k)
+                 ? Index{-1}
+                 : Index{0};
     });
     return y;
   }
