@@ -155,6 +155,35 @@ TEST_CASE("L-BFGS: what it refuses") {
   CHECK(values_of(net) == before);
 }
 
+TEST_CASE("a loss that throws leaves the parameters where they were") {
+  const auto mesh = plane();
+  Net<0> net(mesh);
+  initialize(net, 1);
+  const auto throws_at = [&](int last) {
+    return [&, last, calls = 0](Tape& tape) mutable {
+      if (++calls == last) throw std::runtime_error("no more data");
+      return loss_of(net, mesh)(tape);
+    };
+  };
+  const auto before = values_of(net);
+  CHECK_THROWS_WITH_AS(check_gradients(net, throws_at(2)), "no more data", std::runtime_error);  // above
+  CHECK(values_of(net) == before);
+  CHECK_THROWS_WITH_AS(check_gradients(net, throws_at(3)), "no more data", std::runtime_error);  // below
+  CHECK(values_of(net) == before);
+  Lbfgs lbfgs;
+  CHECK_THROWS_WITH_AS(lbfgs.step(net, throws_at(1)), "no more data", std::runtime_error);
+  CHECK_THROWS_WITH_AS(lbfgs.step(net, throws_at(2)), "no more data", std::runtime_error);
+  CHECK(values_of(net) == before);
+  Lbfgs one({.iterations = 1}), two({.iterations = 2});
+  int calls = 0;
+  one.step(net, [&](Tape& tape) { return ++calls, loss_of(net, mesh)(tape); });
+  const auto after_one = values_of(net);
+  initialize(net, 1);
+  CHECK_THROWS_WITH_AS(two.step(net, throws_at(calls + 1)), "no more data", std::runtime_error);
+  CHECK(values_of(net) == after_one);
+  clear_gradients(net);
+}
+
 TEST_CASE("a dry step evaluates the loss once") {
   const auto plan = trace<Plane>({2, 2}, [](const Plane& mesh) {
     Net<0> net(mesh);

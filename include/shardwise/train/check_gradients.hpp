@@ -89,15 +89,22 @@ SHARDWISE_INLINE void compare_gradients(const std::vector<NamedParameter>& param
   for (const Sample& sample : chosen) {
     double* here = element_here(sample.of.cell->stored, sample.element);
     const double before = here ? *here : 0;
-    const auto loss_at = [&](double value) {
+    const auto put = [&](double value) {
       sample.of.cell->writable();
       if (here) *here = value;
-      return evaluate();
+    };
+    const auto loss_at = [&](double value) {
+      put(value);
+      try {
+        return evaluate();
+      } catch (...) {
+        put(before);
+        throw;
+      }
     };
     constexpr double step = 1e-5;
     const double above = loss_at(before + step), below = loss_at(before - step);
-    sample.of.cell->writable();
-    if (here) *here = before;
+    put(before);
     const double difference = (above - below) / (2 * step);
     const double larger = std::max({1., std::abs(difference), std::abs(sample.gradient)});
     if (std::abs(difference - sample.gradient) <= tolerance * larger) continue;

@@ -50,6 +50,8 @@ class Lbfgs {
   /// all gradients. On a dry mesh it evaluates the loss once and returns 0. Collective: all ranks decide by the same
   /// sums over the mesh.
   ///
+  /// If `loss` throws, the parameters go back to where the last iteration left them.
+  ///
   /// Throws `std::invalid_argument` if the parameters live on several meshes, or are not those of earlier steps, and
   /// `std::logic_error` if no gradient reaches any.
   template <class Module, class Loss, class Problem = detail::loss_problem<Loss, Module>>
@@ -105,7 +107,12 @@ SHARDWISE_INLINE double Lbfgs::run(const detail::ParameterList& cells,
     const auto accepted = [&] { return next <= loss + 1e-4 * length * descent; };  // Armijo's condition
     for (int tries = 0; tries < 30; ++tries, length /= 2) {
       write(before, length, along);
-      next = evaluate();
+      try {
+        next = evaluate();
+      } catch (...) {
+        write(before, 0, along);
+        throw;
+      }
       if (accepted()) break;
     }
     if (!accepted()) {
