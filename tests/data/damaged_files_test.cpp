@@ -6,15 +6,19 @@
 /// it was found by the programs in tests/fuzz/. (Those of tokenizers are in tokenizer_test.cpp.)
 
 #include <doctest/doctest.h>
+#include <fcntl.h>
 #include <malloc.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cerrno>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
@@ -23,9 +27,53 @@
 #include <string_view>
 
 #include <shardwise/checkpoint/manifest_file.hpp>
+#include <shardwise/io/mapped_file.hpp>
+#include <shardwise/io/new_folder.hpp>
 #include <shardwise/llm/data/token_corpus.hpp>
 #include <shardwise/llm/models/llama/config_file.hpp>
 #include <shardwise/weights/weights.hpp>
+
+namespace shardwise::testing::damaged_files {
+namespace {
+
+/// What the file system refuses, by the numbers of the errors; 0: nothing.
+struct Refused {
+  int fsync_of_folders = 0, fchmod = 0, shared_mmap = 0, mmap = 0;
+} refusing;
+
+int refuse(int code) {
+  errno = code;
+  return -1;
+}
+
+}  // namespace
+}  // namespace shardwise::testing::damaged_files
+
+// These are called instead of the C library's.
+extern "C" int fsync(int descriptor) {
+  using shardwise::testing::damaged_files::refusing;
+  struct stat about {};
+  if (refusing.fsync_of_folders != 0 && ::fstat(descriptor, &about) == 0 && S_ISDIR(about.st_mode))
+    return shardwise::testing::damaged_files::refuse(refusing.fsync_of_folders);
+  return static_cast<int>(::syscall(SYS_fsync, descriptor));
+}
+extern "C" int fchmod(int descriptor, ::mode_t mode) noexcept {
+  using shardwise::testing::damaged_files::refusing;
+  if (refusing.fchmod != 0) return shardwise::testing::damaged_files::refuse(refusing.fchmod);
+  return static_cast<int>(::syscall(SYS_fchmod, descriptor, mode));
+}
+extern "C" void* mmap(void* where, std::size_t bytes, int protection, int flags, int descriptor,
+                      ::off_t offset) noexcept {
+  using shardwise::testing::damaged_files::refusing;
+  const int code = descriptor < 0                                    ? 0
+                   : (flags & MAP_SHARED) != 0 && refusing.mmap == 0 ? refusing.shared_mmap
+                                                                     : refusing.mmap;
+  if (code != 0) {
+    errno = code;
+    return MAP_FAILED;
+  }
+  return reinterpret_cast<void*>(::syscall(SYS_mmap, where, bytes, protection, flags, descriptor, offset));
+}
 
 namespace shardwise::testing::damaged_files {
 namespace {
@@ -69,6 +117,72 @@ std::string repeated(std::string_view part, std::size_t times) {
   std::string text;
   for (std::size_t i = 0; i < times; ++i) text += part;
   return text;
+}
+
+::mode_t mode_of(const fs::path& path) { return detail::status_of(path)->st_mode & 07777u; }
+
+TEST_CASE("a file system that cannot flush folders, set modes or map files serves as any other") {
+  const Folder folder;
+  const auto file = folder.file("a", "old");
+  fs::permissions(file, fs::perms(0640));
+  for (const int flush : {EINVAL, EOPNOTSUPP, ENOSYS}) {
+    refusing = {.fsync_of_folders = flush};
+    write_file_atomically(file, "new" + std::to_string(flush));
+    CHECK(read_text(file) == "new" + std::to_string(flush));
+    CHECK(mode_of(file) == 0640);
+  }
+  for (const int mode : {ENOSYS, EPERM, EOPNOTSUPP}) {
+    refusing = {.fchmod = mode};
+    const auto fresh = folder.file("fresh", "old");
+    fs::permissions(fresh, fs::perms(0640));
+    write_file_atomically(fresh, "new");  // is made with less
+    CHECK(read_text(fresh) == "new");
+    CHECK(mode_of(fresh) == 0600);
+    write_file_atomically(fresh, "newer");  // which is then its mode
+    fs::remove(fresh);
+
+    const auto private_folder = folder / "folder";
+    fs::create_directory(private_folder);
+    std::ofstream(private_folder / "a") << "old";
+    fs::permissions(private_folder / "a", fs::perms(0600));
+    const auto replace = [&] {
+      detail::NewFolder made(private_folder, 1, [](const fs::path&) {});
+      detail::write_new_file(made.path() / "a", "new");
+      made.commit();
+    };
+    CHECK_THROWS_WITH_AS(replace(), doctest::Contains("cannot have the mode of what it replaces"),
+                         std::runtime_error);
+    CHECK(read_text(private_folder / "a") == "old");  // others could have read the new one
+    fs::remove_all(private_folder);
+  }
+  for (const Refused& each : {Refused{.shared_mmap = ENODEV}, Refused{.shared_mmap = ENODEV, .mmap = ENODEV},
+                              Refused{.shared_mmap = EOPNOTSUPP, .mmap = ENOSYS}}) {
+    refusing = each;
+    detail::MappedFile opened(file);
+    const detail::MappedFile mapped(std::move(opened));
+    mapped.will_need(0, mapped.size());
+    mapped.release(0, mapped.size());  // what is read again, or stays
+    CHECK(mapped.bytes() == read_text(file));
+    CHECK(detail::MappedFile(folder.file("empty", "")).size() == 0);
+  }
+  refusing = {};
+}
+
+TEST_CASE("a failure of the device is one") {
+  const Folder folder;
+  const auto file = folder.file("a", "old");
+  refusing = {.fsync_of_folders = EIO};
+  CHECK_THROWS_WITH_AS(write_file_atomically(file, "new"),
+                       doctest::Contains("cannot be flushed to the device: Input/output"),
+                       std::runtime_error);
+  refusing = {.fchmod = EIO};
+  fs::permissions(file, fs::perms(0640));
+  CHECK_THROWS_WITH_AS(write_file_atomically(file, "new"), doctest::Contains("cannot have the mode"),
+                       std::runtime_error);
+  refusing = {.shared_mmap = EACCES, .mmap = EACCES};
+  CHECK_THROWS_WITH_AS(detail::MappedFile{file}, doctest::Contains("cannot be mapped: Permission denied"),
+                       std::runtime_error);
+  refusing = {};
 }
 
 TEST_CASE("JSON that nests a million deep") {

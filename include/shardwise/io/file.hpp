@@ -175,8 +175,16 @@ inline void remove_folder(const Path& path) noexcept {
   std::filesystem::remove_all(path, ignored);
 }
 
-/// Makes what was renamed or removed in a folder last through a crash of the machine.
-inline void sync_folder(const Path& folder) { File(folder, O_RDONLY | O_DIRECTORY).sync(); }
+/// Whether a call of the system failed because this file system has no such call, not because of the file or its device.
+inline bool is_unsupported(int code) { return code == EINVAL || code == ENOSYS || code == EOPNOTSUPP; }
+
+/// Makes what was renamed or removed in a folder last through a crash of the machine, if the file system can do that.
+inline void sync_folder(const Path& folder) {
+  const File opened(folder, O_RDONLY | O_DIRECTORY);
+  const FileWork here("flushes", folder.native());
+  if (::fsync(opened.descriptor()) != 0 && !is_unsupported(errno))
+    throw_file_error(folder, "cannot be flushed to the device");
+}
 
 /// A number that two jobs writing to one place do not share.
 inline std::uint32_t temporary_token() { return std::random_device{}(); }
@@ -200,11 +208,16 @@ inline std::optional<struct ::stat> status_of(const Path& path) {
   return ::stat(path.c_str(), &status) == 0 ? std::optional(status) : std::nullopt;
 }
 /// Gives a file or folder the mode of what it replaces, and the owner and group if that is allowed; a group's rights
-/// only with it.
+/// only with it. Where the file system refuses modes, it may keep one that allows less.
 inline void keep_access(const File& file, const struct ::stat& replaced) {
-  const bool group_stays = ::fchown(file.descriptor(), replaced.st_uid, replaced.st_gid) == 0 ||
-                           ::fchown(file.descriptor(), ::uid_t(-1), replaced.st_gid) == 0;
-  if (::fchmod(file.descriptor(), replaced.st_mode & (group_stays ? 07777u : 07707u)) != 0)
+  if (::fchown(file.descriptor(), replaced.st_uid, replaced.st_gid) != 0)
+    (void)!::fchown(file.descriptor(), ::uid_t(-1), replaced.st_gid);
+  struct ::stat now {};
+  if (::fstat(file.descriptor(), &now) != 0) throw_file_error(file.path(), "cannot be examined");
+  const ::mode_t mode = now.st_mode & 07777u;
+  const ::mode_t wanted = replaced.st_mode & (now.st_gid == replaced.st_gid ? 07777u : 07707u);
+  if (mode == wanted || ::fchmod(file.descriptor(), wanted) == 0) return;
+  if ((mode & ~wanted) != 0 || (errno != EPERM && !is_unsupported(errno)))
     throw_file_error(file.path(), "cannot have the mode of what it replaces");
 }
 
@@ -237,7 +250,7 @@ class Temporary {
     const FileWork here("renames", target_.native());
     if (::renameat2(AT_FDCWD, path_.c_str(), AT_FDCWD, target_.c_str(), flags) != 0) {
       const int code = errno;
-      const bool unknown = flags != 0 && (code == EINVAL || code == ENOSYS || code == EOPNOTSUPP);
+      const bool unknown = flags != 0 && is_unsupported(code);
       const auto what = text(
           {flags == 0 ? "cannot be renamed from " : "cannot change places with ", path_.filename().string(),
            unknown ? ", perhaps as this file system cannot do that: choose another name" : ""});

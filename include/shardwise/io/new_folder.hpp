@@ -91,7 +91,7 @@ inline File new_file(const Path& path, Index bytes) {
   do {
     failure = bytes > 0 && ::fallocate(file.descriptor(), 0, 0, bytes) != 0 ? errno : 0;
   } while (failure == EINTR);
-  if (failure != 0 && failure != EOPNOTSUPP && failure != ENOSYS) {
+  if (failure != 0 && !is_unsupported(failure)) {
     throw_file_error(path, "cannot have " + std::to_string(bytes) + " bytes", failure);
   }
   return file;
