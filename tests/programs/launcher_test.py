@@ -84,6 +84,21 @@ class LauncherTest(unittest.TestCase):
     def test_starts_errors_again_if_asked(self):
         self.assertEqual(self.run_it("exit 1", "exit 0", options=["--restart-errors"]).returncode, 0)
 
+    def test_starts_again_if_mpirun_could_not_start_its_daemons(self):
+        for words in ("An ORTE daemon has unexpectedly failed after launch and before", "ORTE was unable to reliably start one or more daemons.",
+                      "PRTE was unable to reliably start\\none or more daemons."):
+            with self.subTest(words):
+                done = self.run_it(f"printf '%s' noise; printf '{words}\\n' >&2; exit 1", "exit 0")
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertIn(words[:20], done.stderr)  # is passed on
+                self.assertIn("no rank ran", [each for each in self.events() if each["event"] == "restart"][-1]["why"])
+        # An error of the command, after a start without daemons, is one; and there is a limit of restarts.
+        no_daemons = "echo 'ORTE was unable to reliably start one or more daemons' >&2; exit 1"
+        for acts, calls in (([no_daemons, "echo no file >&2; exit 1", "exit 0"], 2), ([no_daemons] * 9, 4)):
+            (self.path / "calls").unlink()
+            self.assertEqual(self.run_it(*acts).returncode, 1)
+            self.assertEqual(len(self.calls()), calls)
+
     def test_has_a_limit_of_restarts(self):
         self.assertEqual(self.run_it(*["exit 137"] * 9, options=["--max-restarts", "2"]).returncode, 137)
         self.assertEqual(len(self.calls()), 3)
