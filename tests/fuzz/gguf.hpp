@@ -53,6 +53,10 @@ inline Target gguf() {
       model_of("qwen2", "qwen2").tensor("blk.0.attn_q.bias", {3}, ::gguf::bf16, "012345");
   const ::gguf::Writer small =
       model_of("qwen3", "smollm").tensor("x", {2, 1, 32}, ::gguf::q4_0, std::string(36, '\2'));
+  const ::gguf::Writer none =  // no number, for heads of one
+      model_of("llama", "llama-bpe")
+          .number("llama.attention.key_length", 1)
+          .tensor("rope_freqs.weight", {0}, ::gguf::f32, "");
   const auto read = [place](std::string_view bytes) {
     place->memory.write(bytes);
     const std::filesystem::path path = place->folder.path() / "model.gguf";
@@ -80,13 +84,14 @@ inline Target gguf() {
     taken(path.string(), [&] { static_cast<void>(tools::ends_of(path, std::nullopt)); });
     taken(path.string(), [&] { static_cast<void>(tools::chat_template_of(path)); });
   };
-  return {
-      "gguf", {llama.bytes(), qwen.bytes(), small.bytes(), llama.header()}, [read](std::string_view input) {
-        read(input);
-        std::string with_data(input);
-        with_data.resize((input.size() + 31) / 32 * 32 + 512, '\1');
-        read(with_data);
-      }};
+  return {"gguf",
+          {llama.bytes(), qwen.bytes(), small.bytes(), none.bytes(), llama.header()},
+          [read](std::string_view input) {
+            read(input);
+            std::string with_data(input);
+            with_data.resize((input.size() + 31) / 32 * 32 + 512, '\1');
+            read(with_data);
+          }};
 }
 
 }  // namespace fuzz

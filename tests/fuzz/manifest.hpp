@@ -43,7 +43,12 @@ inline std::string manifest_seed() {
        .layout = "Replicate, Shard<0>",
        .group_rows = 100,
        .pieces = {{.file = 0, .offset = 16, .begin = {0}, .size = {3}, .checksums = sums(1, 3)},
-                  {.file = 1, .offset = 16, .begin = {3}, .size = {2}, .checksums = sums(1, 2)}}}};
+                  {.file = 1, .offset = 16, .begin = {3}, .size = {2}, .checksums = sums(1, 2)}}},
+      {.name = "none",
+       .type = shardwise::StoredType::f32,
+       .shape = {0, 2},
+       .layout = "Replicate",
+       .group_rows = 1}};
   const std::string text = shardwise::detail::manifest_text(manifest);
   const std::size_t begin = text.find("\"manifest\":") + 11;
   return text.substr(begin, text.size() - 2 - begin);

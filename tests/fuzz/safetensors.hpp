@@ -38,6 +38,9 @@ inline Target safetensors() {
       R"([32,48]},"d":{"dtype":"U8","shape":[16],"data_offsets":[48,64]}})";
   const std::string halves = R"({"x":{"dtype":"F16","shape":[32],"data_offsets":[0,64]}})";
   const std::string wide = R"({"x":{"dtype":"F64","shape":[1,8,1],"data_offsets":[0,64]}})";
+  const std::string least =
+      R"({"x":{"dtype":"F32","shape":[],"data_offsets":[0,4]},"y":{"dtype":"F32","shape":[0],)"
+      R"("data_offsets":[4,4]},"z":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})";
   const auto read = [memory = std::make_shared<MemoryFile>()](std::string_view bytes) {
     memory->write(bytes);
     const std::string path = memory->path().string();
@@ -54,7 +57,8 @@ inline Target safetensors() {
     });
   };
   return {"safetensors",
-          {header, halves, wide, "{}", safetensors_bytes(header, 64), safetensors_bytes("{}", 0)},
+          {header, halves, wide, "{}", safetensors_bytes(least, 8), safetensors_bytes(header, 64),
+           safetensors_bytes("{}", 0)},
           [read](std::string_view input) {
             read(input);
             read(safetensors_bytes(input, 64));

@@ -38,7 +38,8 @@ inline Target token_file() {
     });
   };
   return {"token_file",
-          {token_file_bytes(257, {0, 256, 7}), token_file_bytes(70000, {69999, 1}), token_file_bytes(1, {})},
+          {token_file_bytes(257, {0, 256, 7}), token_file_bytes(70000, {69999, 1}), token_file_bytes(1, {}),
+           token_file_bytes(1, {0})},
           [read](std::string_view input) {
             using Header = shardwise::llm::detail::TokenFileHeader;
             read(input);

@@ -63,6 +63,9 @@ inline std::vector<std::string> small_seeds() {
 inline Target tokenizer() {
   std::vector<std::string> seeds = small_seeds();
   seeds.push_back(byte_level_seed());
+  seeds.push_back(R"({"added_tokens":[],"model":{"type":"BPE","vocab":{},"merges":[]}})");
+  seeds.push_back(
+      R"({"added_tokens":[{"id":1,"content":""}],"model":{"type":"BPE","vocab":{"":0},"merges":[["",""]]}})");
   for (const std::string& seed : small_seeds()) seeds.push_back(seed + '\0' + "ab <s> ▁aa  \xc3\xa9\n");
   return {
       "tokenizer", seeds, [](std::string_view input) {

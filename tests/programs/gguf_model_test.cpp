@@ -19,12 +19,12 @@ namespace {
 using namespace tools;
 using sw::Json;
 
-gguf::Writer model_of(const std::string& architecture) {
+gguf::Writer model_of(const std::string& architecture, std::uint32_t heads = 2) {
   gguf::Writer file;
   const std::string prefix = architecture + ".";
   file.words("general.architecture", architecture);
   file.number(prefix + "block_count", 2).number(prefix + "embedding_length", 32);
-  file.number(prefix + "feed_forward_length", 48).number(prefix + "attention.head_count", 2);
+  file.number(prefix + "feed_forward_length", 48).number(prefix + "attention.head_count", heads);
   file.real(prefix + "attention.layer_norm_rms_epsilon", 1e-5F);
   file.tensor("token_embd.weight", {7, 32}, gguf::f32, std::string(7 * 32 * 4, '\0'));
   return file;
@@ -107,7 +107,15 @@ TEST_CASE("the factors of wavelengths are those of Llama 3") {
   gguf::Writer longer = model_of("llama");
   longer.tensor("rope_freqs.weight", {32}, gguf::f32, std::string(128, '\0'));
   CHECK(has(error_of([&] { config_in(folder, longer); }),
-            "tensor \"rope_freqs.weight\": expected 8 numbers of F32"));
+            "tensor \"rope_freqs.weight\": F32 [32], expected F32 [8]"));
+  // Heads of no pair of numbers: of one, of none, and more heads than features.
+  for (gguf::Writer none :
+       {model_of("llama").number("llama.attention.key_length", 1),
+        model_of("llama").number("llama.attention.key_length", 0), model_of("llama", 33)}) {
+    none.tensor("rope_freqs.weight", {0}, gguf::f32, "");
+    CHECK(
+        has(error_of([&] { config_in(folder, none); }), "\"rope_freqs.weight\": F32 [0], expected F32 [1]"));
+  }
   CHECK(has(error_of([&] { config_in(folder, file_of(0.1F)); }),
             "tensor \"rope_freqs.weight\": number 17 is "));
 }

@@ -22,8 +22,10 @@ Json gguf_config(std::string_view file);
 /// such factors have the same of these numbers but one, which is the greatest factor.
 SHARDWISE_INLINE Json scaling_of_factors(const StoredTensor& tensor, const char* file, double theta,
                                          Index head) {
-  if (tensor.type != StoredType::f32 || tensor.shape != std::vector{head / 2})
-    fail<std::runtime_error>({"tensor \"", tensor.name, "\": expected ", head / 2, " numbers of F32"});
+  const Index pairs = std::max<Index>(head / 2, 1);  // a head of fewer numbers is refused later
+  if (tensor.type != StoredType::f32 || tensor.shape != std::vector{pairs})
+    fail<std::runtime_error>(
+        {"tensor \"", tensor.name, "\": ", tensor.dtype, " ", tensor.shape, ", expected F32 [", pairs, "]"});
   std::vector<float> factors(static_cast<std::size_t>(tensor.bytes) / sizeof(float));
   std::copy_n(file + tensor.offset, tensor.bytes, reinterpret_cast<char*>(factors.data()));
   const RopeScaling scaling{.factor = *std::ranges::max_element(factors)};
