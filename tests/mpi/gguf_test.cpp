@@ -397,6 +397,35 @@ TEST_CASE("a truncated file is refused wherever it ends") {
   }
 }
 
+TEST_CASE("tensors lie apart, in any order, and are aligned as the file says, whatever its name is") {
+  const ScratchFolder folder;
+  for (const std::uint64_t alignment : {8u, 32u, 64u}) {
+    gguf::Writer file;
+    file.alignment = alignment;
+    if (alignment != 32) file.number("general.alignment", static_cast<std::uint32_t>(alignment));
+    const auto eights = [](float first) { return as_bytes(std::vector{first, 1.F}); };
+    file.tensor_at("last", {2}, gguf::f32, 3 * alignment, eights(30))
+        .tensor_at("empty", {0}, gguf::f32, 0, "");
+    file.tensor_at("first", {2}, gguf::f32, 0, eights(10)).tensor_at("gap", {2}, gguf::f32, alignment, "");
+    std::string bytes = file.bytes();
+    bytes.resize(bytes.size() -
+                 2 * alignment);  // the data is in the order of the calls; here, of the offsets
+    bytes += eights(10) + std::string(3 * alignment - 8, '\0') + eights(30);
+    for (const char* name : {"model.gguf", "sha256-0123", "model.gguf.part"}) {
+      const Weights weights(folder.file(name, bytes), &llm::gguf_format);
+      REQUIRE(weights.files()[0].tensors().size() == 4);
+      CHECK(weights.files()[0].tensors().back().name == "last");
+      std::vector<float> found(2);
+      for (const auto& [tensor, number] :
+           {std::pair("first", 10.F), std::pair("gap", 0.F), std::pair("last", 30.F)}) {
+        weights.read_block(tensor, View<float, 1>{found.data(), {2}, {0}, {2}});
+        CHECK(found[0] == number);
+      }
+      world().barrier();  // before the next one is written
+    }
+  }
+}
+
 TEST_CASE("damaged headers are refused with the value or the tensor") {
   const ScratchFolder folder;
   const auto refused_bytes = [&](const std::string& bytes, const std::string& why) {
@@ -420,7 +449,12 @@ TEST_CASE("damaged headers are refused with the value or the tensor") {
           "version 50331648 of GGUF, expected 2 or 3, little-endian");
   refused(with([](auto& f) { f.number("llama.block_count", 3); }),
           "value \"llama.block_count\": it is there twice");
-  refused(with([](auto& f) { f.number("two\nlines", 3); }), "expected a name of visible ASCII characters");
+  refused(with([](auto& f) { f.number("two\nlines", 3); }),
+          "the name \"two\\nlines\", expected visible ASCII");
+  refused(with([](auto& f) { f.number("general.my key", 3); }),
+          "the name \"general.my key\", expected visible ASCII");
+  refused(with([](auto& f) { f.number("general.\u03b1", 3); }),
+          "the name \"general.\u03b1\", expected visible ASCII");
   refused(with([](auto& f) { f.value("a", 13, "xxxxxxxx"); }), "value \"a\": type 13, expected 0 to 12");
   refused(with([&](auto& f) { f.value("a", 8, gguf::bytes_of(huge)); }),
           "value \"a\": expected 18446744073709551615 more bytes, found");
@@ -432,7 +466,9 @@ TEST_CASE("damaged headers are refused with the value or the tensor") {
           "type 13, expected");
   refused(with([&](auto& f) { f.value("a", 9, gguf::bytes_of(9u) + gguf::bytes_of(huge)); }),
           "value \"a\": a list of lists is not supported");
-  refused(gguf::Writer().number("general.alignment", 64), "general.alignment: it is 64, expected 32");
+  refused(gguf::Writer().number("general.alignment", 12),
+          "general.alignment: it is 12, expected a multiple of 8");
+  refused(gguf::Writer().number("general.alignment", 0), "general.alignment: it is 0, expected");
   refused(with([](auto& f) { f.number("split.count", 3); }), "split.count: it is 3, expected");
   {
     const auto path = folder.file(
@@ -459,24 +495,30 @@ TEST_CASE("damaged headers are refused with the value or the tensor") {
   tensor({huge, 4}, gguf::f32, "F32 [-1 x 4], expected");
   tensor({0, std::uint64_t{1} << 62, 4}, gguf::f32, "F32 [0 x 4611686018427387904 x 4], expected");
   tensor({std::uint64_t{1} << 60, 32}, gguf::q8_0, "Q8_0 [1152921504606846976 x 32], expected");
-  tensor({std::uint64_t{1} << 40}, gguf::f32, "4398046511104 bytes at byte");
+  tensor({std::uint64_t{1} << 40}, gguf::f32,
+         "4398046511104 bytes at byte 128 of the data, which has 256: is");
   tensor({2, 32}, gguf::f32, "it is there twice", "blk.0.attn_q.weight");
   tensor({2, 32}, gguf::f32, "it is there twice", "model.layers.0.self_attn.q_proj.weight");
-  for (const std::uint64_t offset :
-       {std::uint64_t{0}, std::uint64_t{192}, huge, std::uint64_t{1} << 63, std::uint64_t{129}}) {
-    refused(with([&](auto& f) { f.tensor_at("x", {4}, gguf::f32, offset, "0123456789abcdef"); }),
-            "tensor \"x\": 16 bytes at byte " + std::to_string(static_cast<Index>(offset)) +
-                " of the data, expected at 128");
-  }
+  // The other tensors have bytes 0 to 68 and 96 to 116 of the data.
+  const auto at = [&](std::uint64_t offset, const std::string& why) {
+    refused(with([&](auto& f) { f.tensor_at("x", {4}, gguf::f32, offset, "0123456789abcdef"); }), why);
+  };
+  at(64, "tensor \"x\" begins in tensor \"model.layers.0.self_attn.q_proj.weight\"");
+  at(0, "tensor \"model.layers.0.self_attn.q_proj.weight\" begins in tensor \"x\"");
+  at(96, "tensor \"model.norm.weight\" begins in tensor \"x\"");
+  at(160, "tensor \"x\": 16 bytes at byte 160 of the data, which has 160: is the file truncated?");
+  at(huge - 31, "tensor \"x\": it begins at byte -32 of the data, expected a multiple of 32");
+  at(129, "tensor \"x\": it begins at byte 129 of the data, expected a multiple of 32");
   gguf::Writer none;
   CHECK(error_of([&] { Weights weights(folder.file("none.gguf", none.bytes()), &llm::gguf_format); }) ==
         "no error");
   refused_bytes("GGU", "it does not begin with GGUF");
   refused_bytes("", "it does not begin with GGUF");
   refused_bytes(safetensors_bytes("{}", ""), "it does not begin with GGUF");
-  CHECK(has(
-      error_of([&] { Weights weights(folder.file("bad.safetensors", small().bytes()), &llm::gguf_format); }),
-      "is this a safetensors file?"));
+  // Its first bytes count, not its name.
+  CHECK(error_of([&] {
+          Weights weights(folder.file("named.safetensors", small().bytes()), &llm::gguf_format);
+        }) == "no error");
 }
 
 }  // namespace

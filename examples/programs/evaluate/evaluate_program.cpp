@@ -4,6 +4,7 @@
 /// @file
 /// Measures a Llama in Hugging Face's format: its perplexity on a text, and its answers to multiple-choice questions.
 
+#include "../common/model_in.hpp"
 #include "../common/options.hpp"
 #include "../common/programs.hpp"
 #include "../common/watchdog.hpp"
@@ -16,6 +17,7 @@ namespace {
 void add_options(CLI::App& app, EvaluationOptions& options) {
   app.add_option("--weights", options.weights,
                  "a folder with config.json, model.safetensors and tokenizer.json; or a file, MODEL.gguf")
+      ->transform(model_in)
       ->required();
   app.add_option("--text", options.text, "a file of text, for the perplexity");
   app.add_option("--questions", options.questions,

@@ -6,6 +6,7 @@
 
 #include <csignal>
 
+#include "../common/model_in.hpp"
 #include "../common/options.hpp"
 #include "../common/programs.hpp"
 #include "../common/watchdog.hpp"
@@ -19,6 +20,7 @@ void add_options(CLI::App& app, TextOptions& text) {
   app.add_option(
          "--weights", text.weights,
          "a folder with config.json, model.safetensors and optionally tokenizer.json; or a file, MODEL.gguf")
+      ->transform(model_in)
       ->required();
   auto* prompt = app.add_option("--prompt", text.prompt, "the text to continue");
   auto* tokens =

@@ -20,6 +20,7 @@
 
 #include "../common/byte_progress.hpp"
 #include "../common/command_line.hpp"
+#include "../common/model_in.hpp"
 #include "../common/step_folders.hpp"
 
 namespace {
@@ -101,7 +102,8 @@ Json described_checkpoint(const fs::path& folder) {
   return described;
 }
 
-Json described_weights(const fs::path& path) {
+Json described_weights(const fs::path& given) {
+  const fs::path path = model_in(given.string());
   const sw::Weights weights(path, &sw::llm::gguf_format);
   Json described{{"path", path.string()},
                  {"kind", fs::is_directory(path)   ? "weights"

@@ -8,6 +8,7 @@
 
 #include <csignal>
 
+#include "../common/model_in.hpp"
 #include "../common/options.hpp"
 #include "../common/watchdog.hpp"
 #include "serve_text.hpp"
@@ -19,6 +20,7 @@ using namespace tools;
 void add_options(CLI::App& app, ServerOptions& options) {
   app.add_option("--weights", options.weights,
                  "a folder with config.json, model.safetensors and tokenizer.json; or a file, MODEL.gguf")
+      ->transform(model_in)
       ->required();
   app.add_option("--host", options.http.host, "address to listen on; with 0.0.0.0, other hosts can connect");
   app.add_option("--port", options.http.port, "port to listen on; 0: one that is free")

@@ -14,6 +14,7 @@
 
 #include "../common/expect_weights.hpp"
 #include "../common/job_options.hpp"
+#include "../common/model_in.hpp"
 #include "../common/options.hpp"
 #include "../common/programs.hpp"
 #include "best_plan.hpp"
@@ -245,7 +246,7 @@ int train_program(int argc, char** argv, const Start& start) {
       throw std::invalid_argument("--format is for what is exported: --export or --export-best");
     if (job.job.lora_rank > 0 && !options.merge && options.format != "safetensors")
       throw std::invalid_argument("--format " + options.format + " is for whole models: --merge");
-    if (sw::llm::is_gguf(options.from))
+    if (!options.from.empty() && sw::llm::is_gguf(model_in(options.from.string())))
       throw std::invalid_argument("--from is " + options.from.string() +
                                   ", expected a folder: GGUF is not trained");
     if (!options.from.empty()) job.config = options.from / "config.json";

@@ -5,7 +5,8 @@
 /// @file
 /// The header of a GGUF file, as llama.cpp writes it (https://github.com/ggml-org/ggml/blob/master/docs/gguf.md):
 /// "GGUF", a version, and how many tensors and values there are; the values, with key and type; the tensors, with name,
-/// extents (the last dimension first), type and offset; then the data, in which each begins at a multiple of 32.
+/// extents (the last dimension first), type and offset; then the data, in which each begins at a multiple of 32, or of
+/// what the value general.alignment says.
 
 #include <set>
 
@@ -16,9 +17,16 @@
 
 namespace shardwise::llm {
 
-/// Whether a path is that of a GGUF file: its name ends in .gguf, and it is not a folder.
+/// Whether a path is that of a GGUF file: it begins with "GGUF", or its name ends in .gguf and it is not a folder.
 inline bool is_gguf(const std::filesystem::path& path) {
-  return path.extension() == ".gguf" && !std::filesystem::is_directory(path);
+  std::error_code ignored;
+  if (path.extension() == ".gguf") return !std::filesystem::is_directory(path, ignored);
+  if (!std::filesystem::is_regular_file(path, ignored)) return false;
+  std::array<char, 4> begin{};
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);  // the reader reports what is wrong
+  const bool read = descriptor >= 0 && ::pread(descriptor, begin.data(), 4, 0) == 4;
+  if (descriptor >= 0) ::close(descriptor);
+  return read && std::string_view(begin.data(), 4) == "GGUF";
 }
 
 namespace detail {
@@ -39,7 +47,7 @@ T take_number(std::string_view& rest) {
 inline std::string take_name(std::string_view& rest) {
   std::string name = take_bytes(rest, take_number<std::uint64_t>(rest));
   if (std::ranges::all_of(name, [](char letter) { return letter > ' ' && letter <= '~'; })) return name;
-  throw std::runtime_error("expected a name of visible ASCII characters");
+  fail<std::runtime_error>({"the name ", excerpt(Json(name)), ", expected visible ASCII characters"});
 }
 /// A value, in which true is 1. Lists become a text, which no number is; if `lists`, those of texts and of 32-bit
 /// integers do not.
@@ -121,12 +129,14 @@ SHARDWISE_INLINE SafetensorsHeader read_gguf_header(std::string_view file, Json*
     });
   }
   const JsonPart all(values);
-  all.must_be("general.alignment", 32);
+  const JsonPart aligned = all["general.alignment"];
+  const Index alignment = aligned.null() ? 32 : aligned.integer(8, 1 << 20);
+  if (alignment % 8 != 0) aligned.expected("a multiple of 8");
+  const auto rounded_up = [&](Index byte) { return (byte + alignment - 1) / alignment * alignment; };
   if (const JsonPart files = all["split.count"]; !files.null())
     files.integer(0, 1);  // else other files have other tensors
   SafetensorsHeader header;
   header.metadata.emplace("architecture", all.get<std::string>("general.architecture", ""));
-  Index end = 0;  // of the data so far
   std::set<std::string> names;
   for (; tensors > 0; --tensors) {
     const std::string name = take_name(rest);
@@ -152,18 +162,25 @@ SHARDWISE_INLINE SafetensorsHeader read_gguf_header(std::string_view file, Json*
         fail<std::runtime_error>(
             {spelt, " ", tensor.shape, ", expected 1 to 4 extents, whole blocks, and bytes to count"});
       tensor.offset = take_number<Index>(rest);
-      if (tensor.offset != end || tensor.bytes > std::ssize(file) - end)
-        fail<std::runtime_error>({tensor.bytes, " bytes at byte ", tensor.offset,
-                                  " of the data, expected at ", end, ": is it truncated?"});
-      end = (end + tensor.bytes + 31) / 32 * 32;
+      if (tensor.offset < 0 || tensor.offset % alignment != 0)
+        fail<std::runtime_error>(
+            {"it begins at byte ", tensor.offset, " of the data, expected a multiple of ", alignment});
     });
   }
-  const Index begin = (rest.data() - file.data() + 31) / 32 * 32;
-  for (StoredTensor& tensor : header.tensors) tensor.offset += begin;
-  if (!header.tensors.empty() &&
-      header.tensors.back().offset + header.tensors.back().bytes > std::ssize(file))
-    fail<std::runtime_error>(
-        {"tensor \"", header.tensors.back().name, "\" extends beyond the end of the file: is it truncated?"});
+  std::ranges::sort(header.tensors, {},
+                    [](const StoredTensor& tensor) { return std::pair(tensor.offset, tensor.bytes); });
+  const Index begin = rounded_up(rest.data() - file.data()), data = std::ssize(file) - begin;
+  const StoredTensor* before = nullptr;
+  for (StoredTensor& tensor : header.tensors) {
+    if (tensor.bytes > data || tensor.offset > data - tensor.bytes)
+      fail<std::runtime_error>({"tensor \"", tensor.name, "\": ", tensor.bytes, " bytes at byte ",
+                                tensor.offset, " of the data, which has ", std::max<Index>(data, 0),
+                                ": is the file truncated?"});
+    tensor.offset += begin;
+    if (before != nullptr && before->offset + before->bytes > tensor.offset)
+      fail<std::runtime_error>({"tensor \"", tensor.name, "\" begins in tensor \"", before->name, "\""});
+    before = &tensor;
+  }
   if (all_values != nullptr) *all_values = std::move(values);
   return header;
 }
@@ -172,7 +189,7 @@ SHARDWISE_INLINE SafetensorsHeader read_gguf_header(std::string_view file, Json*
 
 }  // namespace detail
 
-/// Files that end in .gguf: `Weights(path, &gguf_format)` reads them.
+/// Those of `is_gguf`: `Weights(path, &gguf_format)` reads them.
 inline constexpr WeightsFormat gguf_format{.matches = is_gguf, .read_header = [](std::string_view bytes) {
                                              return detail::read_gguf_header(bytes);
                                            }};
