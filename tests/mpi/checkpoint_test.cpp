@@ -618,6 +618,41 @@ TEST_CASE("a checkpointer saves what was there when it was called, and keeps the
   CHECK_FALSE(another_run.finish().has_value());
   CHECK(another_run.latest() == folder / "step-00000016");
 
+  // The last one is put aside if its manifest or its data is damaged, while there is one before it.
+  CHECK_FALSE(another_run.save(17, run.contents).has_value());
+  CHECK_FALSE(another_run.finish().has_value());
+  const auto spoil = [&](const char* file) {
+    on_first([&] {
+      std::fstream bytes(folder / "step-00000017" / file, std::ios::in | std::ios::out);
+      bytes.seekp(20);
+      bytes.put('?');
+    });
+  };
+  Run<Whole> reader(line());
+  spoil("rank-00000.bin");
+  const auto load = [&] { sw::load_checkpoint(folder / "step-00000017", reader.contents); };
+  CHECK_THROWS_AS(load(), sw::DamagedCheckpoint);
+  CHECK_FALSE(another_run.set_aside_damaged(false));
+  CHECK(another_run.set_aside_damaged(true));
+  CHECK(std::filesystem::exists(folder / "step-00000017.damaged" / "manifest.json"));
+  CHECK(another_run.latest() == folder / "step-00000016");
+  on_first([&] { std::filesystem::rename(folder / "step-00000017.damaged", folder / "step-00000017"); });
+  spoil("manifest.json");
+  CHECK(another_run.set_aside_damaged(false));
+  on_first([&] {
+    std::filesystem::remove_all(folder / "step-00000017.damaged");
+    std::filesystem::remove_all(folder / "step-00000015");
+  });
+  CHECK_FALSE(another_run.set_aside_damaged(true));  // the only one stays
+
+  sw::Checkpointer with_texts(run.contents.ranks(),
+                              {.folder = folder / "texts", .texts = {{"tokenizer.json", "{}"}}});
+  CHECK_FALSE(with_texts.save(1, run.contents).has_value());
+  CHECK_FALSE(with_texts.finish().has_value());
+  CHECK(sw::read_text(folder / "texts" / "step-00000001" / "tokenizer.json") == "{}");
+  sw::load_checkpoint(folder / "texts" / "step-00000001", reader.contents);
+  sw::world().barrier();
+
   const char* inside = "it is a checkpoint itself: name the folder that it is in";
   sw::Checkpointer deeper(run.contents.ranks(), {.folder = folder / "step-00000016"});
   CHECK_THROWS_WITH_AS(deeper.latest(), doctest::Contains(inside), std::runtime_error);

@@ -224,8 +224,8 @@ TEST_CASE("a checkpoint of any mesh becomes the same folder, and comes back") {
     // What the checkpoint calls a tokenizer, and is none, stays where it is.
     const std::string named = scratch / (model + " tensor11");
     write_bytes(named + "-tokenizer.json", "root:x:0:0:root\n");
-    CHECK(
-        has(consolidate({named, named + " without"}).text, "note: no tokenizer.json: the checkpoint names "));
+    CHECK(has(consolidate({named, named + " without"}).text,
+              "WARNING: no tokenizer.json: the checkpoint names "));
     CHECK(contents_of(named + " without").count("tokenizer.json") == 0);
 
     // There and back; each file holds the tensors that it held, though they now come from one file.
@@ -518,7 +518,8 @@ TEST_CASE("what belongs to the text goes along, and the last whole checkpoint of
   const std::map<std::string, std::string> texts{{"tokenizer_config.json", R"({"chat_template":"{{ x }}"})"},
                                                  {"special_tokens_map.json", R"({"eos_token":"</s>"})"},
                                                  {"generation_config.json", R"({"eos_token_id":[2,3]})"},
-                                                 {"chat_template.jinja", "{% for m in messages %}"}};
+                                                 {"chat_template.jinja", "{% for m in messages %}"},
+                                                 {"tokenizer.model", "\n\x0e\n\x05<unk>"}};
   const auto noted = [&](const std::string& name, auto note) {
     const std::string path = runs + "/" + name;
     fs::create_directories(runs);
@@ -571,6 +572,24 @@ TEST_CASE("what belongs to the text goes along, and the last whole checkpoint of
   consolidated({own, scratch / "own"});
   CHECK(bytes_of(scratch / "own/chat_template.jinja") == "{{ own }}");
   CHECK(contents_of(scratch / "own").count("tokenizer_config.json") == 0);
+  // A checkpoint that has them needs no other folder; of one that has none, what is missing is named.
+  const auto lonely = [&](const std::string& name) {
+    return noted(name, [&](Json& notes) {
+      notes["from"] = scratch / "gone";
+      notes["tokenizer"] = scratch / "gone/tokenizer.json";
+    });
+  };
+  const std::string holds = lonely("step-00000160");
+  for (const auto& [name, text] : texts) write_bytes(holds + "/" + name, text);
+  write_bytes(holds + "/tokenizer.json", "{\"model\":{\"vocab\":{}}}\n");
+  const Ended whole = consolidate({holds, scratch / "whole"});
+  CHECK(!has(whole.text, "WARNING"));
+  check_texts(scratch / "whole");
+  CHECK(contents_of(scratch / "whole").count("tokenizer.json") == 1);
+  const Ended without = consolidate({lonely("step-00000161"), scratch / "lacks"});
+  CHECK(without.code == 0);
+  CHECK(has(without.text, "WARNING: " + (scratch / "gone") + ", which the checkpoint names, is not there"));
+  CHECK(has(without.text, "WARNING: no tokenizer.json: the checkpoint names "));
   const Ended none = consolidate({scratch / "base", scratch / "none"});
   CHECK(none.code == 1);
   CHECK(has(none.text, "base/manifest.json: "));

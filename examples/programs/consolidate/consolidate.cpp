@@ -89,19 +89,28 @@ void run(const Options& options) {
     return;
   }
   const bool pytorch = options.format == "pytorch";
+  const std::filesystem::path checkpoint = last_checkpoint(options.from);
+  std::filesystem::path gone;
   const auto complete = [&](const std::filesystem::path& folder, const sw::Json& notes) {
-    copy_texts(folder, notes);
+    gone = copy_texts(folder, notes, checkpoint);
     if (!pytorch) return;
     write_pytorch_file(sw::Weights(folder), folder / "pytorch_model.bin");
     std::filesystem::remove(folder / "model.safetensors");
   };
   const auto made = sw::llm::consolidate_checkpoint(
-      last_checkpoint(options.from), options.to,
+      checkpoint, options.to,
       {type, pytorch ? 0 : options.max_file_bytes, options.force, progress, complete});
   print(options, made.tensors, made.bytes, made.files);
+  if (!gone.empty()) {
+    std::string names;
+    for (const char* name : text_files) names += std::string(names.empty() ? "" : ", ") + name;
+    std::fprintf(stderr,
+                 "WARNING: %s, which the checkpoint names, is not there: if it had %s, copy them to %s\n",
+                 tools::shown(gone.string()).c_str(), names.c_str(), options.to.c_str());
+  }
   if (made.missing_tokenizer.empty()) return;
   std::fprintf(stderr,
-               "note: no tokenizer.json: the checkpoint names %s, which is missing or not a tokenizer\n",
+               "WARNING: no tokenizer.json: the checkpoint names %s, which is missing or not a tokenizer\n",
                tools::shown(made.missing_tokenizer).c_str());
 }
 

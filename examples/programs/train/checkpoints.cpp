@@ -16,15 +16,36 @@ void Checkpoints::begin(TrainedModel& model) {
   const TrainOptions& options = run_.options();
   sw::CheckpointerOptions saving{.folder = options.save, .in_background = !options.save_in_foreground};
   saving.keep = options.keep.value_or(saving.keep);
+  for (auto& [name, text] : run_.texts("this run")) {  // as they are now
+    if (text) saving.texts[name] = std::move(*text);
+  }
   checkpointer_.emplace(contents_->ranks(), saving);
   notes_ = run_.settings();
+  notes_["keep"] = saving.keep;
+  for (bool before = true; before;) {
+    before = false;
+    try {
+      resume();
+    } catch (const std::runtime_error& error) {
+      const bool data = dynamic_cast<const sw::DamagedCheckpoint*>(&error) != nullptr;
+      if (!options.resume || !checkpointer_->set_aside_damaged(data)) throw;
+      before = true;
+      if (!run_.prints()) continue;
+      std::fprintf(stderr, "WARNING: the last checkpoint is damaged: %s\n", error.what());
+      std::fprintf(
+          stderr, "WARNING: it is renamed to ….damaged, and the run resumes from the checkpoint before it\n");
+    }
+  }
+}
+
+void Checkpoints::resume() {
+  const TrainOptions& options = run_.options();
   const auto last = checkpointer_->latest();
   if (last && !options.resume) {
     throw std::runtime_error(last->string() +
                              " is there already: give --resume to continue from it, or another folder");
   }
   checkpointer_->claim();
-  notes_["keep"] = saving.keep;
   if (last) resume_from(*last);
   resumed_ = last.has_value();
   if (!last && options.resume && run_.prints()) {
@@ -59,7 +80,8 @@ void Checkpoints::keep_as_before(const sw::Json& before) {
   const TrainOptions& options = run_.options();
   int there = 0;
   for (const auto& each : std::filesystem::directory_iterator(options.save)) {
-    there += std::filesystem::exists(each.path() / sw::manifest_name) ? 1 : 0;
+    if (each.path().extension() != ".damaged")
+      there += std::filesystem::exists(each.path() / sw::manifest_name) ? 1 : 0;
   }
   int keep = notes_["keep"];
   if (!options.keep) {

@@ -22,7 +22,8 @@ class Checkpoints {
 
   bool wanted() const { return !run_.options().save.empty(); }
 
-  /// Resumes from the last checkpoint, if requested and if there is one. Throws `std::runtime_error` if it belongs
+  /// Resumes from the last checkpoint, if requested and if there is one; if it is damaged, from the one before, and says
+  /// so. Throws `std::runtime_error` if it belongs
   /// to another run, and if a run that is not resumed would mix its checkpoints with those of another.
   void begin(TrainedModel& model);
 
@@ -36,6 +37,7 @@ class Checkpoints {
   static constexpr int most_failed = 3;
 
  private:
+  void resume();
   void resume_from(const std::filesystem::path& last);
   /// Keeps as many checkpoints as the previous run, unless --keep is given.
   void keep_as_before(const sw::Json& before);

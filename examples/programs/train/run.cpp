@@ -688,17 +688,15 @@ bool Run::write_trace(const sw::EventLog& log) const {
   return agree(mesh_, written);
 }
 
-void Run::export_to(const std::filesystem::path& folder, TrainedModel& model) const {
-  if (exports_adapters()) {
-    const sw::Index bytes = model.export_adapters(folder, options_.from);
-    if (prints())
-      std::printf("adapters saved to %s; this rank wrote %.2f MB\n", folder.c_str(),
-                  static_cast<double>(bytes) * 1e-6);
-    return;
-  }
+Texts Run::texts(const char* task) const {
   Texts beside;
-  sw::throw_on_all_ranks(sw::world(), "the export", [&] {
+  sw::throw_on_all_ranks(sw::world(), task, [&] {
     const auto add = [&](const std::filesystem::path& file, const char* name) {
+      constexpr std::uintmax_t largest = 256 << 20;
+      if (std::error_code ignored;
+          std::filesystem::is_regular_file(file, ignored) && std::filesystem::file_size(file) > largest)
+        throw std::runtime_error(file.string() + " has " + std::to_string(std::filesystem::file_size(file)) +
+                                 " bytes, expected at most " + std::to_string(largest));
       beside[name] = !prints() || file.empty() || !std::filesystem::exists(file)
                          ? std::nullopt
                          : std::optional(sw::read_text(file));
@@ -711,6 +709,18 @@ void Run::export_to(const std::filesystem::path& folder, TrainedModel& model) co
       if (!place.empty()) add(place, name);
     }
   });
+  return beside;
+}
+
+void Run::export_to(const std::filesystem::path& folder, TrainedModel& model) const {
+  if (exports_adapters()) {
+    const sw::Index bytes = model.export_adapters(folder, options_.from);
+    if (prints())
+      std::printf("adapters saved to %s; this rank wrote %.2f MB\n", folder.c_str(),
+                  static_cast<double>(bytes) * 1e-6);
+    return;
+  }
+  const Texts beside = texts("the export");
   const sw::Index bytes = model.export_to(folder, special_tokens(), beside);
   sw::throw_on_all_ranks(sw::world(), "the export", [&] {
     if (!prints()) return;

@@ -73,6 +73,9 @@ class Run {
   void evaluate_last(TrainedModel& model, std::int64_t step);
   /// Settings by name: those that a resumed run must share with the previous one, and those that it may change.
   sw::Json settings() const;
+  /// The files of the model's tokenizer and dialogues by name, of rank 0. An export and each checkpoint have them beside
+  /// the weights. Throws `std::runtime_error` on all ranks, in the name of the task, also if one has more than 256 MiB.
+  Texts texts(const char* task) const;
   /// Opens the folder of `--export-best`, if any; `resumed`: this run resumed from a checkpoint.
   void open_best(bool resumed);
 

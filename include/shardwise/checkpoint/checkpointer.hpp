@@ -31,6 +31,8 @@ struct CheckpointerOptions {
   /// So many of the last checkpoints stay. At least 2: the last may be of a step that has ruined the weights, which is
   /// known when the next one has been made from them.
   int keep = 3;
+  /// Small files that each checkpoint has beside its data, by name, such as a model's tokenizer: those of rank 0.
+  std::map<std::string, std::string> texts = {};
   /// The blocks are copied, and written by a thread beside the run. The copy's memory is kept for the next save.
   bool in_background = true;
 };
@@ -80,6 +82,29 @@ class Checkpointer {
     return step < 0 ? std::nullopt : std::optional(path_of(step));
   }
 
+  /// If the last checkpoint is damaged, and it is not the only one, renames it to FOLDER.damaged: then `latest` is the
+  /// one before. Returns whether it did. It is damaged if its manifest is missing or cannot be read, if a file is missing
+  /// or has another size, and if `data` says so (see `DamagedCheckpoint`). Throws as `claim` does.
+  bool set_aside_damaged(bool data) {
+    claim();
+    Index done[]{0};
+    on_first("the checkpoints in ", [&] {
+      const auto all = checkpoints();
+      if (all.size() < 2) return;
+      const std::filesystem::path& last = all.back().second;
+      try {
+        static_cast<void>(read_manifest(last));
+        if (!data) return;
+      } catch (const std::runtime_error& error) {
+        if (std::string_view(error.what()).find(", newer than ") != std::string_view::npos) return;
+      }
+      std::filesystem::rename(last, std::filesystem::path(last.string() + ".damaged"));
+      detail::sync_folder(options_.folder);
+      done[0] = 1;
+    });
+    return ranks_.all_gather(done).front() == 1;
+  }
+
   /// Makes the folder, removes what killed runs left of unfinished checkpoints, and locks the folder until this object
   /// goes: a second run cannot save there. (Some network file systems have no locks: then it is not noticed.) Then each
   /// rank writes a file there as a save does. The first save does all this, if it was not done before. Throws
@@ -99,6 +124,7 @@ class Checkpointer {
       }
       detail::remove_abandoned(options_.folder, prefix);
       made.emplace(trial, work.token, [](const auto&) {});
+      detail::sync_folder(options_.folder);
       lock.emplace(std::move(folder));
     });
     end_step();
@@ -121,7 +147,8 @@ class Checkpointer {
     auto problem = conclude();
     auto begun = attempt([&] {
       prepare(step);
-      save_.emplace(contents, path_of(step), options_.in_background ? &copy_ : nullptr, notes);
+      save_.emplace(contents, path_of(step), options_.in_background ? &copy_ : nullptr, notes,
+                    &options_.texts);
     });
     if (begun) {
       save_.reset();

@@ -170,12 +170,17 @@ inline CheckpointMatch matched(const CheckpointManifest& manifest, const Checkpo
 
 }  // namespace detail
 
+/// A checkpoint whose manifest is whole, but not its data.
+struct DamagedCheckpoint : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
 /// Reads `contents` from a checkpoint that any mesh wrote. Every byte is read by one rank, and its checksum checked.
 ///
 /// Collective. Throws `std::runtime_error` on all ranks, before anything is changed: if the checkpoint has other
 /// tensors or numbers than are wanted (unless that is asked for), of other shapes or types; if it is of a newer
-/// format; if a file is missing or has another size; if it is another one on another rank. Also if a checksum is wrong:
-/// then the blocks are of no use any more. The error names file and tensor.
+/// format; if a file is missing or has another size; if it is another one on another rank. Throws `DamagedCheckpoint` if
+/// a checksum is wrong: then the blocks are of no use any more. The error names file and tensor.
 LoadedCheckpoint load_checkpoint(const std::filesystem::path& folder, const CheckpointContents& contents,
                                  const LoadCheckpointOptions& options = {});
 
@@ -207,7 +212,11 @@ SHARDWISE_INLINE LoadedCheckpoint load_checkpoint(const std::filesystem::path& f
   }
   detail::CheckpointReader reader(folder, manifest);
   detail::exchange_tensors(match.wanted, reader, problems);
-  problems.throw_together(ranks, task);
+  try {
+    problems.throw_together(ranks, task);
+  } catch (const std::runtime_error& error) {
+    throw DamagedCheckpoint(error.what());
+  }
   for (const auto& [number, value] : match.numbers) *number = value;
   for (const detail::WantedTensor& tensor : match.wanted) {
     if (const auto& parameter = tensor.block->parameter)

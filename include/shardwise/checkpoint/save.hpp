@@ -98,10 +98,11 @@ inline void check_replaces(const Path& old, const CheckpointManifest& next) {
 class CheckpointSave {
  public:
   /// Collective. If `copy` is given, the blocks are copied there now, so that they may change while they are written;
-  /// it must stay until they are. Throws `std::runtime_error`, on all ranks, if the folder cannot be made, or if
+  /// it must stay until they are, as must `texts`, the files beside the data. Throws `std::runtime_error`, on all ranks, if the folder cannot be made, or if
   /// something else than a checkpoint is in its place.
-  CheckpointSave(const CheckpointContents& contents, const Path& target, PageBuffer* copy, Json notes = {})
-      : work_(contents.ranks(), "the checkpoint " + target.string()), copy_(copy) {
+  CheckpointSave(const CheckpointContents& contents, const Path& target, PageBuffer* copy, Json notes = {},
+                 const std::map<std::string, std::string>* texts = nullptr)
+      : work_(contents.ranks(), "the checkpoint " + target.string()), texts_(texts), copy_(copy) {
     begin(contents, target, std::move(notes));
   }
   CheckpointSave(const CheckpointSave&) = delete;
@@ -190,6 +191,9 @@ class CheckpointSave {
     }
     const std::string text = framed_text(manifest);
     parse_manifest(text, "what the ranks have saved");  // is a part missing that a rank did not add?
+    if (texts_ != nullptr) {
+      for (const auto& [name, bytes] : *texts_) write_new_file(path_ / name, bytes);
+    }
     write_new_file(path_ / manifest_name, text);
     folder_->commit();
   }
@@ -199,6 +203,7 @@ class CheckpointSave {
   std::optional<NewFolder> folder_;  // at that path, of rank 0
   CheckpointManifest manifest_;
   std::vector<OwnPiece> pieces_;
+  const std::map<std::string, std::string>* texts_;  // or null
   PageBuffer* copy_;
 };
 

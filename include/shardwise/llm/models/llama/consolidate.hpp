@@ -10,7 +10,8 @@
 /// consolidate_checkpoint("runs/7/step-00001000", "llama/", {.type = StoredType::bf16});
 /// ```
 /// The folder does not depend on the mesh that wrote the checkpoint. config.json is "llama_config" in the
-/// checkpoint's notes; tokenizer.json is a copy of the file that the notes name under "tokenizer".
+/// checkpoint's notes; tokenizer.json is the checkpoint's own, or else a copy of the file that the notes name under
+/// "tokenizer".
 
 #include <shardwise/checkpoint/reader.hpp>
 #include <shardwise/io/new_folder.hpp>
@@ -67,7 +68,7 @@ class Consolidation {
     }
     for (const OutputFile& file : plan.files) result.bytes += write(file);
     if (plan.several()) write_new_file(folder.path() / "model.safetensors.index.json", plan.index);
-    result.missing_tokenizer = copy_tokenizer(folder.path());
+    result.missing_tokenizer = copy_tokenizer(checkpoint, folder.path());
     if (options_.complete) options_.complete(folder.path(), manifest_.notes);
     folder.commit();
     return result;
@@ -140,11 +141,14 @@ class Consolidation {
 
   /// Returns the name in the notes if there is no such file. Since a checkpoint may come from anywhere, the file is
   /// copied only if it is a tokenizer.
-  std::string copy_tokenizer(const Path& folder) const {
+  std::string copy_tokenizer(const Path& checkpoint, const Path& folder) const {
     const auto note = manifest_.notes.find("tokenizer");
-    if (note == manifest_.notes.end() || !note->is_string()) return {};
-    const Path file = note->get<std::string>();
+    Path file = checkpoint / "tokenizer.json";
     std::error_code ignored;  // a file that cannot be examined counts as missing
+    if (!std::filesystem::exists(file, ignored)) {
+      if (note == manifest_.notes.end() || !note->is_string()) return {};
+      file = note->get<std::string>();
+    }
     if (!std::filesystem::is_regular_file(file, ignored)) return file.string();
     const std::string text = read_text(file);
     if (!is_tokenizer(text)) return file.string();
