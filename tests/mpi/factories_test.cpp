@@ -262,7 +262,9 @@ TEST_CASE("what is written to a tensor changes no other, and is copied only if i
   CHECK(x.data()[3] == 100);
 }
 template <class X>
-concept Writable = requires(X x) { x.writable(); };
+concept Writable = requires(X x) {
+  x.writable();
+};
 static_assert(Writable<sw::Tensor<float, 1, Line, Shard<0>>&>);
 static_assert(!Writable<const sw::Tensor<float, 1, Line, Shard<0>>&>);
 

@@ -638,7 +638,6 @@ void Run::check_folder(const std::filesystem::path& folder) const {
           "remove them, or name another folder");
     }
     trial.emplace(folder / "config.json");
-    sw::detail::sync_folder(folder);
   });
   const std::string file = world.broadcast(trial ? trial->path().string() : "");
   sw::throw_on_all_ranks(world, "this run", [&] {  // all ranks write the model's files

@@ -88,7 +88,9 @@ constexpr void check_router_learns(const RoutingOptions& options, Index experts)
           "normalized = false"});
   }
   if (experts == 1 && options.scores == ScoreFunction::softmax)
-    fail({"route: the score of the only expert is always 1, so the router learns nothing; expected 2 or more"});
+    fail(
+        {"route: the score of the only expert is always 1, so the router learns nothing; expected 2 or "
+         "more"});
 }
 
 /// The ids that a bias chooses, or why it cannot.

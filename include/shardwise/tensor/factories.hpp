@@ -45,9 +45,7 @@ struct Factory {
   using Problem = ProblemOf<T, Rank, MeshType, Placements...>;
 
   template <class MeshType, int Rank, class... More, WellFormed Fine = Problem<MeshType, Rank>>
-    requires requires(Tensor<T, Rank, MeshType, Placements...>& x, More... more) {
-      Fill::write(x, more...);
-    }
+    requires requires(Tensor<T, Rank, MeshType, Placements...>& x, More... more) { Fill::write(x, more...); }
   constexpr auto operator()(const MeshType& mesh, const Shape<Rank>& shape, More... more) const {
     Tensor<T, Rank, MeshType, Placements...> x(mesh, shape);
     Fill::write(x, more...);
