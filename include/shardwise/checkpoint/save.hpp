@@ -98,8 +98,8 @@ inline void check_replaces(const Path& old, const CheckpointManifest& next) {
 class CheckpointSave {
  public:
   /// Collective. If `copy` is given, the blocks are copied there now, so that they may change while they are written;
-  /// it must stay until they are, as must `texts`, the files beside the data. Throws `std::runtime_error`, on all ranks, if the folder cannot be made, or if
-  /// something else than a checkpoint is in its place.
+  /// it must stay until they are, as must `texts`, the files beside the data. Throws `std::runtime_error`, on all
+  /// ranks, if the folder cannot be made, or if something else than a checkpoint is in its place.
   CheckpointSave(const CheckpointContents& contents, const Path& target, PageBuffer* copy, Json notes = {},
                  const std::map<std::string, std::string>* texts = nullptr)
       : work_(contents.ranks(), "the checkpoint " + target.string()), texts_(texts), copy_(copy) {
