@@ -29,8 +29,8 @@ struct Product {
 template <bool nan>
 struct Larger {
   void operator()(auto& largest, const auto& term) const {
-    largest = term > largest ? term : largest;  // a NaN stays, but none comes
-    if constexpr (nan) largest = term == term ? largest : term;
+    largest = term > largest ? term : largest;  // a NaN stays, but none comes; it is not equal to itself
+    if constexpr (nan) largest = term == term ? largest : term;  // NOLINT(misc-redundant-expression)
   }
 };
 
