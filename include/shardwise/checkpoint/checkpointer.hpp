@@ -83,8 +83,8 @@ class Checkpointer {
   }
 
   /// If the last checkpoint is damaged, and it is not the only one, renames it to FOLDER.damaged: then `latest` is the
-  /// one before. Returns whether it did. It is damaged if its manifest is missing or cannot be read, if a file is missing
-  /// or has another size, and if `data` says so (see `DamagedCheckpoint`). Throws as `claim` does.
+  /// one before. Returns whether it did. It is damaged if its manifest is missing or cannot be read, if a file is
+  /// missing or has another size, and if `data` says so (see `DamagedCheckpoint`). Throws as `claim` does.
   bool set_aside_damaged(bool data) {
     claim();
     Index done[]{0};

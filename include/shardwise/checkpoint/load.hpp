@@ -179,8 +179,8 @@ struct DamagedCheckpoint : std::runtime_error {
 ///
 /// Collective. Throws `std::runtime_error` on all ranks, before anything is changed: if the checkpoint has other
 /// tensors or numbers than are wanted (unless that is asked for), of other shapes or types; if it is of a newer
-/// format; if a file is missing or has another size; if it is another one on another rank. Throws `DamagedCheckpoint` if
-/// a checksum is wrong: then the blocks are of no use any more. The error names file and tensor.
+/// format; if a file is missing or has another size; if it is another one on another rank. Throws `DamagedCheckpoint`
+/// if a checksum is wrong: then the blocks are of no use any more. The error names file and tensor.
 LoadedCheckpoint load_checkpoint(const std::filesystem::path& folder, const CheckpointContents& contents,
                                  const LoadCheckpointOptions& options = {});
 

@@ -175,7 +175,8 @@ inline void remove_folder(const Path& path) noexcept {
   std::filesystem::remove_all(path, ignored);
 }
 
-/// Whether a call of the system failed because this file system has no such call, not because of the file or its device.
+/// Whether a call of the system failed because this file system has no such call, not because of the file or its
+/// device.
 inline bool is_unsupported(int code) { return code == EINVAL || code == ENOSYS || code == EOPNOTSUPP; }
 
 /// Makes what was renamed or removed in a folder last through a crash of the machine, if the file system can do that.

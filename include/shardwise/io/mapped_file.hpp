@@ -31,7 +31,7 @@ class MappedFile {
         map(PROT_READ, MAP_SHARED, file_.descriptor()) || map(PROT_READ, MAP_PRIVATE, file_.descriptor());
     const bool refused = !mapped_ && (errno == ENODEV || is_unsupported(errno));
     if (!mapped_ && !(refused && map(PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1)))
-      throw_file_error(path, refused ? "there is no memory to read it" : "cannot be mapped");
+      throw_file_error(path, refused ? "cannot be mapped, and does not fit into memory" : "cannot be mapped");
     if (mapped_) {
       ::madvise(data_, static_cast<std::size_t>(size_), MADV_RANDOM);  // advice: a refusal does no harm
       return;

@@ -65,8 +65,8 @@ double dot(Index n, const T* x, const T* y) {
 /// Whether deviations from a rounded mean must be centred again, given the mean of their squares: see `rest_of_mean`.
 inline bool is_far_from_zero(double mean, double squares) { return mean * mean > 1024 * squares; }
 
-/// The part of the mean of x that rounding took from `mean`: the mean of x - mean, which are exact where all x are close to it. Squares of
-/// (x - mean) - rest lose nothing, however far from 0 x is.
+/// The part of the mean of x that rounding took from `mean`: the mean of x - mean, which are exact where all x are
+/// close to it. Squares of (x - mean) - rest lose nothing, however far from 0 x is.
 template <class T>
 compute_t<T> rest_of_mean(Index n, const T* x, compute_t<T> mean) {
   const auto from_mean = [mean](auto& term, const auto& a, const auto&) {

@@ -98,8 +98,9 @@ constexpr void check_factors(const A& a, const L& l) {
 
 /// a: [b…, n, n], float or double; the result has its shape and layout, with zeros above the diagonal. It is a function
 /// of the symmetric part (a + aᵀ) / 2, so the gradient is symmetric. Throws `std::invalid_argument` if the matrices are
-/// not square, or on all ranks if one differs from its transpose by more than √ε of its largest element. If a matrix is not positive definite, or not finite, all ranks throw the same `std::runtime_error`,
-/// which names the first such matrix and its pivot. Collective over the axes that cut the batch (see linalg/batch.hpp).
+/// not square, or on all ranks if one differs from its transpose by more than √ε of its largest element. If a matrix
+/// is not positive definite, or not finite, all ranks throw the same `std::runtime_error`, which names the first such
+/// matrix and its pivot. Collective over the axes that cut the batch (see linalg/batch.hpp).
 template <Operand A, WellFormed Result = detail::factored<CholeskyOp, A>>
 constexpr auto cholesky(const A& a) {
   auto l = apply(CholeskyOp{}, a);

@@ -87,8 +87,8 @@ constexpr void newton_steps(double range, double most, auto step) {
     range = root(2, (range + 1 / range) / 2);
   }
 }
-/// a⁻¹, in the layout of `one`. Throws on all ranks if a has no inverse, or if `norm`, that of a, times that of a⁻¹ is above 1 / (√n ε): an
-/// inverse is then made of rounding errors, which differ with the number of ranks.
+/// a⁻¹, in the layout of `one`. Throws on all ranks if a has no inverse, or if `norm`, that of a, times that of a⁻¹ is
+/// above 1 / (√n ε): an inverse is then made of rounding errors, which differ with the number of ranks.
 template <TensorType A, TensorType X, class T = typename A::Element>
 constexpr A inverse_of(const char* name, const X& a, const A& one, double norm) {
   Equations<T> equations{AnyTensor(a), AnyTensor(one)};
@@ -134,7 +134,8 @@ struct Polar {
 /// a: [m, n] with m ≥ n, float or double, of full rank. `u` is the closest matrix [m, n] with orthonormal columns; `h`
 /// is [n, n], symmetric positive semidefinite. Both have the layout of a. A tall a is first made square by `qr`. Throws
 /// `std::invalid_argument` if m < n; on all ranks the same `std::runtime_error` if a is not finite, or if its condition
-/// number ‖a‖ ‖a⁻¹‖, of Frobenius norms, is above 1 / (√n ε): u would be made of rounding errors. Collective over the mesh.
+/// number ‖a‖ ‖a⁻¹‖, of Frobenius norms, is above 1 / (√n ε): u would be made of rounding errors. Collective over the
+/// mesh.
 template <TensorType A, WellFormed Result = detail::factored_off_tape<detail::MatrixFunction, A>>
 constexpr Polar<A> polar(const A& a) {
   if (a.shape()[0] < a.shape()[1])

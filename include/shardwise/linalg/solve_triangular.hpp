@@ -96,9 +96,10 @@ struct SolveTriangularOp {
   };
 };
 
-/// l: [b…, n, n], of which it reads the lower triangle, or with `{.upper = true}` the upper one, and never the other; b: [b…, n, r], or [b…, r, n] on the right;
-/// the result has the shape of b. Both are float or both double. A zero on the diagonal gives infinities or NaN, as
-/// in a BLAS. Throws `std::invalid_argument` if l is not square, or an extent differs.
+/// l: [b…, n, n], of which it reads the lower triangle, or with `{.upper = true}` the upper one, and never the other;
+/// b: [b…, n, r], or [b…, r, n] on the right; the result has the shape of b. Both are float or both double. A zero on
+/// the diagonal gives infinities or NaN, as in a BLAS. Throws `std::invalid_argument` if l is not square, or an extent
+/// differs.
 template <Side side = Side::left, Operand L, Operand B,
           WellFormed Result = detail::factored<SolveTriangularOp<side>, L, B>>
 constexpr auto solve_triangular(const L& l, const B& b, Triangular how = {}) {

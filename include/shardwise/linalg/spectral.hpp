@@ -27,8 +27,8 @@ struct VectorOfMatrix {
   static constexpr Signature signature = Signature::of("...mn -> ...p").whole('m').whole('n');
 };
 
-/// Calls factor(i) for each matrix of the block of `x`, [n, n] if it must be symmetric. It returns -1, a row that is not
-/// symmetric, or n for another failure, for which all ranks then throw.
+/// Calls factor(i) for each matrix of the block of `x`, [n, n] if it must be symmetric. It returns -1, a row that is
+/// not symmetric, or n for another failure, for which all ranks then throw.
 template <TensorType X>
 constexpr void factor_each(const char* name, const X& x, Index n, auto factor) {
   const Index matrices = x.mesh().dry() ? 0 : x.view().extent(0, X::rank - 2);

@@ -76,7 +76,7 @@ constexpr Buffer allocate_buffer(const Buffer& like, Recorder* recorder, Index b
 
 namespace detail {
 
-/// Replaces `buffer` by a copy that no other tensor shares. Throws `std::logic_error` if there is no block.
+/// Replaces `buffer` by a copy that no other tensor shares. Throws `std::logic_error` if `buffer` is empty.
 [[gnu::noinline]] constexpr void make_own(Buffer& buffer, Recorder* recorder) {
   if (!buffer) no_block();
   const Buffer read = std::exchange(buffer, allocate_buffer(buffer, recorder, buffer->bytes, buffer->use));
