@@ -24,12 +24,28 @@ template <class C, class... Rest>
 }
 
 /// Stops g++ from regrouping terms across a number: combining its bits with an unknown zero makes it a new value.
-/// (g++ drops its own __builtin_assoc_barrier in vector loops.) clang obeys the pragma in `exp`.
+/// (g++ drops its own __builtin_assoc_barrier in vector loops.) clang obeys the pragma in `exp` and `deviation`.
 #if defined(__ASSOCIATIVE_MATH__) && !defined(__clang__)
-[[gnu::used]] inline std::uint32_t unknown_zero = 0;
+[[gnu::used]] inline std::int32_t unknown_zero = 0;
+/// X: float, double, or a vector of them.
+template <class X>
+[[gnu::always_inline]] inline void keep_apart(X& sum) {
+  using OfOne = std::conditional_t<std::is_same_v<X, float>, std::int32_t, std::int64_t>;
+  using Bits = std::conditional_t<std::is_floating_point_v<X>, OfOne, decltype(sum == sum)>;
+  sum = std::bit_cast<X>(std::bit_cast<Bits>(sum) ^ unknown_zero);
+}
 #else
-inline constexpr std::uint32_t unknown_zero = 0;
+[[gnu::always_inline]] inline void keep_apart(auto&) {}
 #endif
+
+/// off = x - mean, then less what the mean lacks, in this order under any flag: close numbers lose nothing.
+[[gnu::always_inline]] inline void deviation(auto& off, const auto& x, const auto&... means) {
+#ifdef __clang__
+#pragma clang fp reassociate(off)
+#endif
+  off = x;
+  ((off = off - means, keep_apart(off)), ...);
+}
 
 /// e^x = 2^n · e^r with |r| ≤ ln(2)/2 and the Taylor series of e^r. Results below twice the smallest normal number
 /// are flushed to zero, which also keeps slow denormal numbers out of softmax.
@@ -50,7 +66,8 @@ template <class C>
 
   using Unsigned = std::make_unsigned_t<Bits>;
   const auto rounded = [](C sum) __attribute__((always_inline)) {
-    return std::bit_cast<C>(std::bit_cast<Unsigned>(sum) ^ unknown_zero);
+    keep_apart(sum);
+    return sum;
   };
 
   C clamped = x < lowest ? lowest : x;  // NaN stays NaN

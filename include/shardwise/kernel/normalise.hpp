@@ -32,7 +32,9 @@ void normalise_backward(Index rows, Index cols, const T* x, const T* gamma, comp
     const C mean = centred ? *stats++ : C{0}, rest = centred ? *stats++ : C{0}, scale = *stats++;
     SHARDWISE_INDEPENDENT
     for (Index c = 0; c < cols; ++c) {
-      const C value = ((widen(x[c]) - mean) - rest) * scale, gradient = widen(dy[c]);
+      C off;
+      deviation(off, widen(x[c]), mean, rest);
+      const C value = off * scale, gradient = widen(dy[c]);
       normal[c] = value;
       g[c] = gradient * (offset + widen(gamma[c]));
       gamma_sum[c] += gradient * value;
@@ -63,7 +65,7 @@ void layer_norm(Index rows, Index cols, const T* x, const T* gamma, const T* bet
   const double count = detail::count_of(cols);
   for (Index r = 0; r < rows; ++r, x += cols, y += cols, stats += 3) {
     const C mean = static_cast<C>(sum(cols, x) / count);
-    for (Index c = 0; c < cols; ++c) centred[c] = widen(x[c]) - mean;
+    for (Index c = 0; c < cols; ++c) deviation(centred[c], widen(x[c]), mean);
     C rest = 0;
     double squares = sum_squares(cols, centred) / count;
     if (is_far_from_zero(static_cast<double>(mean), squares)) {

@@ -250,7 +250,8 @@ void variance(Index outer, Index n, Index inner, double divisor, const T* x, com
     if (inner == 1) {
       const auto squares = [=](C mean, C rest) {
         return detail::sum_of<C>(n, x, x, [=](auto& term, const auto& a, const auto&) {
-          term = ((a - mean) - rest) * ((a - mean) - rest);
+          deviation(term, a, mean, rest);
+          term *= term;
         });
       };
       *rests = 0;
@@ -266,9 +267,10 @@ void variance(Index outer, Index n, Index inner, double divisor, const T* x, com
       double total[detail::column_tile] = {}, rest[detail::column_tile] = {};
       for (Index k = 0; k < n; ++k) {
         for (Index c = 0; c < columns; ++c) {
-          const auto off = static_cast<double>(widen(x[k * inner + first + c]) - means[first + c]);
-          total[c] += off * off;
-          rest[c] += off;
+          C off;
+          deviation(off, widen(x[k * inner + first + c]), means[first + c]);
+          total[c] += static_cast<double>(off) * static_cast<double>(off);
+          rest[c] += static_cast<double>(off);
         }
       }
       for (Index c = 0; c < columns; ++c) {
@@ -287,7 +289,9 @@ void variance_backward(Index outer, Index n, Index inner, double divisor, const 
   const auto factor = static_cast<compute_t<T>>(2 / divisor);
   const compute_t<T>* rests = means + outer * inner;
   detail::each_in_middle(outer, n, inner, [=](Index j, Index at) {
-    dx[at] = narrow<T>(factor * widen(dy[j]) * ((widen(x[at]) - means[j]) - rests[j]));
+    compute_t<T> off;
+    deviation(off, widen(x[at]), means[j], rests[j]);
+    dx[at] = narrow<T>(factor * widen(dy[j]) * off);
   });
 }
 

@@ -8,6 +8,7 @@
 ///     float m = max(n, x);  double s = sum_squares(n, x);  float xy = dot(n, x, y);
 
 #include <shardwise/base/bodies.hpp>
+#include <shardwise/kernel/elementary.hpp>
 #include <shardwise/kernel/fold.hpp>
 
 namespace shardwise::kernel {
@@ -69,8 +70,8 @@ inline bool is_far_from_zero(double mean, double squares) { return mean * mean >
 /// close to it. Squares of (x - mean) - rest lose nothing, however far from 0 x is.
 template <class T>
 compute_t<T> rest_of_mean(Index n, const T* x, compute_t<T> mean) {
-  const auto from_mean = [mean](auto& term, const auto& a, const auto&) {
-    term = a - static_cast<double>(mean);
+  const auto from_mean = [mean = static_cast<double>(mean)](auto& term, const auto& a, const auto&) {
+    deviation(term, a, mean);
   };
   return static_cast<compute_t<T>>(detail::sum_of<double>(n, x, x, from_mean) / static_cast<double>(n));
 }
