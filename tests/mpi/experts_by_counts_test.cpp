@@ -117,8 +117,9 @@ TEST_CASE("tokens exchanged by counts give what gathered tokens give") {
   const std::string five = mesh.size() == 1 ? " / " : "all_to_all 5 / all_to_all 3";
   for (const Index k : {1, 2, 3}) {
     CAPTURE(k);
-    CHECK(traffic(check<Counts, Gathered>(mesh, {.experts = 8, .hidden = 6, .routing = {.k = k}},
-                                          Normal<Shard<0>>{{9, 3, 16}})) == five);
+    CHECK(traffic(check<Counts, Gathered>(
+              mesh, {.experts = 8, .hidden = 6, .routing = {.k = k, .normalized = k > 1}},
+              Normal<Shard<0>>{{9, 3, 16}})) == five);
   }
   CHECK(traffic(check<Counts, Gathered>(mesh, {.experts = 63, .hidden = 3, .routing = {.k = 2}},
                                         Normal<Shard<1>>{{9, 5, 5}})) == five);
@@ -159,7 +160,8 @@ struct Mixed {
   MixtureOfExperts<Mesh<ep>, Style, double> moe;
 
   explicit Mixed(const Mesh<ep>& on, Index k = 2)
-      : mesh(on), moe(mesh, 5, {.experts = 8, .hidden = 3, .routing = {.k = k}, .bias = true}) {
+      : mesh(on),
+        moe(mesh, 5, {.experts = 8, .hidden = 3, .routing = {.k = k, .normalized = k > 1}, .bias = true}) {
     initialize(moe, 4);
   }
   /// The gradients after two micro-batches, and the results.

@@ -148,9 +148,10 @@ void continue_one(const Writer& writer, const MakeCache& make_cache,
     for (std::int32_t id : written) std::printf("%d ", id);
     std::printf("\n----\n");
   }
-  std::printf("a prompt of %zu tokens and the first new one in %.2f s", prompt.size(), until_first);
+  std::printf("%zu tokens, the first %.2f s after a prompt of %zu", written.size(), until_first,
+              prompt.size());
   if (written.size() > 1)
-    std::printf("; then %.0f tokens per second", static_cast<double>(written.size() - 1) / after_first);
+    std::printf(", the others %.0f per second", static_cast<double>(written.size() - 1) / after_first);
   std::printf("\n");
 }
 
