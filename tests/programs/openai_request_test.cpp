@@ -22,7 +22,7 @@ const ServedModel model{.name = "small",
                         .tokenizer = &bytes,
                         .chat = &chat_template,
                         .vocabulary = 256,
-                        .known = 256,
+                        .known = {256},
                         .capacity = 100,
                         .ends = {3}};
 
