@@ -145,6 +145,24 @@ TEST_CASE("log-probabilities are those of the model, before the options") {
   });
 }
 
+TEST_CASE("ids without a text are neither drawn nor in prompts") {
+  on_each_mesh([](TextModel<>& model) {
+    const KnownIds known{60, {3, 17, 59}};
+    Generator generator(cached(model, 1), known);
+    generator.add({.prompt = {4}, .sampling = {.temperature = 3}, .new_tokens = 39, .most_probable = 61});
+    while (generator.busy()) {
+      for (const NewToken& token : generator.step()) {
+        CHECK(known.contains(token.id));
+        REQUIRE(token.most_probable.size() == 57);
+        for (const auto& other : token.most_probable) CHECK(known.contains(other.id));
+      }
+    }
+    for (const std::int32_t id : {17, 60})
+      CHECK_THROWS_WITH_AS(generator.add({.prompt = {4, id}}), doctest::Contains("has no text"),
+                           std::invalid_argument);
+  });
+}
+
 TEST_CASE("texts end with a token, before a text, or are cancelled") {
   on_each_mesh([](TextModel<>& model) {
     const TextRequest whole{.prompt = {9, 2, 5}, .sampling = {.temperature = 0.9}, .new_tokens = 12};
@@ -196,7 +214,7 @@ TEST_CASE("a dialogue computes only new tokens") {
     generator.add(request);
     const Written second = write(generator).at(1);
     CHECK(generator.computed() == 4 + 5 + 2 + 5);  // the last new token, and 33
-    Generator other(cached(model, 1), 61);
+    Generator other(cached(model, 1), {61});
     other.add(request);
     CHECK(write(other).at(0).ids == second.ids);
     request.prompt = {9, 2, 5};  // shorter than what the row has

@@ -27,6 +27,7 @@ using net::ip::tcp;
 using Error = beast::error_code;
 
 constexpr std::size_t piece = 64 << 10;        // bytes of an answer that are sent at once
+constexpr int kernel_bytes = 128 << 10;        // that wait in a socket, each way
 constexpr std::size_t most_ignored = 1 << 20;  // bytes that a refused client still sends
 constexpr std::chrono::seconds farewell{1};    // in which it may send them
 
@@ -326,6 +327,8 @@ struct HttpListener::Parts {
       local = where.address().is_loopback();
       acceptor.open(where.protocol());
       acceptor.set_option(tcp::acceptor::reuse_address(true));
+      acceptor.set_option(net::socket_base::send_buffer_size(kernel_bytes));  // those of connections, too
+      acceptor.set_option(net::socket_base::receive_buffer_size(kernel_bytes));
       acceptor.bind(where);
       acceptor.listen(net::socket_base::max_listen_connections);
       port = acceptor.local_endpoint().port();

@@ -145,8 +145,10 @@ struct HttpServer::Parts final : HttpHandler {
         queue(requests),
         problem(std::move(says)),
         listener(given.host, given.port, limits(given), *this) {
+    checks_host = listener.is_local() || !options.allowed_hosts.empty();
+    for (std::string& host : options.allowed_hosts) host = host_of(host);
     options.allowed_hosts.insert(options.allowed_hosts.end(),
-                                 {"localhost", "127.0.0.1", "[::1]", given.host});
+                                 {"localhost", "127.0.0.1", "[::1]", options.host});
     reader = std::jthread([this](const std::stop_token& stop) { read_bodies(stop); });
     writer = std::jthread([this](const std::stop_token& stop) { write_answers(stop); });
     listener.start();
@@ -196,8 +198,7 @@ struct HttpServer::Parts final : HttpHandler {
       return std::ranges::count(options.allowed_hosts, host) > 0;
     };
     const std::string host = host_of(head.host), origin = host_of(head.origin);
-    const bool checks = listener.is_local() || options.allowed_hosts.size() > 4;
-    if (checks && !head.host.empty() && !allowed(host))
+    if (checks_host && !head.host.empty() && !allowed(host))
       throw ApiError(403, "the Host \"" + head.host + "\" is not one that --allow-host names");
     if (!head.origin.empty() && origin != host && !allowed(origin))
       throw ApiError(403, "the Origin \"" + head.origin + "\" is not one that --allow-host names");
@@ -328,6 +329,7 @@ struct HttpServer::Parts final : HttpHandler {
   std::function<std::string()> problem;
   std::mt19937_64 random{std::random_device()()};
   std::int64_t started = std::time(nullptr);
+  bool checks_host = true;
   std::atomic<int> open_requests = 0;
   HttpListener listener;
   std::mutex mutex;  ///< of what follows
