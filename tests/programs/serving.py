@@ -3,6 +3,7 @@
 
 """A running shardwise-serve, for the tests of it."""
 
+import atexit
 import contextlib
 import http.client
 import json
@@ -28,6 +29,7 @@ class Server:
         command = [*launcher, str(ranks), program, "--weights", model, "--port", "0", *map(str, options)]
         self.job = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self.errors, text=True,
                                     env=dict(os.environ, SERVE_TEST=self.mark, **variables))
+        atexit.register(self.job.terminate)  # of a test that fails
         line = self.job.stdout.readline()
         if "http://127.0.0.1:" not in line:
             self.job.wait(60)
