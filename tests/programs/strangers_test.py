@@ -279,6 +279,13 @@ def other_clients(server):
     raw.sendall(b"POST /v1/completions HTTP/1.0\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
     head, _, rest = answer_of(raw).partition(b"\r\n\r\n")
     expect((head, rest), b"chunked" not in head and rest.startswith(b"data: {") and rest.endswith(b"data: [DONE]\n\n"))
+    connection = server.connect()  # which stays open, also after an error and a stream
+    for body in ({"prompt": "a", "stream": True}, {"prompt": 3}, {"prompt": "a" * 100000}, {"prompt": "a"}):
+        connection.request("POST", "/v1/completions", json.dumps({"logit_bias": SANE} | body), JSON | {"Expect": "100-continue"})
+        answer = connection.getresponse()
+        answer.read()
+        expect(body, not answer.will_close and (answer.status == 200) == (body["prompt"] == "a"))
+    connection.close()
     raw = connect(server)
     raw.sendall(b"HEAD /health HTTP/1.0\r\n\r\n")
     expect("HEAD", answer_of(raw).endswith(b"\r\n\r\n"))
