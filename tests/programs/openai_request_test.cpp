@@ -191,6 +191,10 @@ TEST_CASE("wrong bodies are refused") {
             "expected {\"type\":\"text\"}", "response_format"},
            {R"({"prompt": "a"})", "the key \"prompt\" is not supported"}})
     check_refused(true, refusal);
+  std::string many = R"({"messages": [3)";
+  for (int i = 0; i < 100; ++i) many += ", 3";
+  check_refused(true,
+                {many + "]}", "there are 101 messages, but the server has room for 100 tokens", "messages"});
   check_refused(false, {("{\"prompt\": \"" + std::string(100, 'a') + "\"}").c_str(),
                         "the prompt has 100 tokens", "prompt"});
 }

@@ -99,6 +99,12 @@ std::vector<std::int32_t> encoded(const std::string& text, const char* key, cons
 std::vector<std::int32_t> dialogue(const Part& messages, const ServedModel& model) {
   if (!model.no_chat.empty()) messages.fail(model.no_chat + "; use /v1/completions");
   if (!model.chat || !model.tokenizer) messages.fail("the model has no chat template; use /v1/completions");
+  if (std::ssize(messages.json()) > model.capacity) {
+    throw ApiError(400,
+                   "there are " + std::to_string(messages.json().size()) +
+                       " messages, but the server has room for " + std::to_string(model.capacity) + " tokens",
+                   "invalid_request_error", "messages", "context_length_exceeded");
+  }
   sw::Json rendered = sw::Json::array();
   messages.for_each([&](const Part& message) {
     message.only(
