@@ -29,8 +29,10 @@ class Heartbeat {
     int level = MPI_THREAD_SINGLE;
     MPI_Query_thread(&level);
     if (level < MPI_THREAD_MULTIPLE && ranks.rank() == 0)
-      std::fprintf(stderr,
-                   "note: MPI does not grant MPI_THREAD_MULTIPLE, so /health does not know of other ranks\n");
+      std::fprintf(
+          stderr,
+          "note: MPI does not grant MPI_THREAD_MULTIPLE: /health does not know of other ranks, and signals "
+          "to them are ignored\n");
     if (level < MPI_THREAD_MULTIPLE || ranks.size() == 1) return;
     MPI_Comm_dup(ranks.native(), &comm_);
     thread_ = std::jthread([this, first = ranks.rank() == 0](const std::stop_token& stop) {

@@ -307,7 +307,7 @@ struct HttpServer::Parts final : HttpHandler {
     }
   }
   static void guarded(Call& call, auto f) {
-    if (call.ended()) return;
+    if (call.ended() || call.gone()) return;
     try {
       f();
     } catch (const ApiError& error) {

@@ -64,6 +64,7 @@ class RequestQueue {
                               [&] { return !results_.tokens.empty() || !results_.failure.empty(); });
     Results all{std::move(results_.tokens), results_.failure};
     results_.tokens.clear();
+    results_changed_.notify_all();
     return all;
   }
 
@@ -82,19 +83,23 @@ class RequestQueue {
     std::swap(result.cancelled, news_.cancelled);
     return result;
   }
+  /// Waits if the thread that answers, which does not wait for clients, is far behind.
   void deliver(NewToken token) {
-    const std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
+    results_changed_.wait(lock, [&] { return results_.tokens.size() < most_results; });
     results_.tokens.push_back(std::move(token));
-    results_changed_.notify_one();
+    results_changed_.notify_all();
   }
   /// Ends all requests.
   void fail(const std::string& why) {
     const std::lock_guard lock(mutex_);
     results_.failure = why;
-    results_changed_.notify_one();
+    results_changed_.notify_all();
   }
 
  private:
+  static constexpr std::size_t most_results = 4096;
+
   mutable std::mutex mutex_;
   std::condition_variable news_changed_, results_changed_;
   std::size_t next_ = 0;
