@@ -64,7 +64,8 @@ class CachedModelOf final : public CachedModel {
 };
 
 /// Writes texts with a model. All ranks make the same calls with the same requests, and get the same tokens. A text
-/// does not depend on the others, unless `reuses_rows`. One that cannot be computed ends alone, with `TextEnd::failed`.
+/// does not depend on the others, unless `reuses_rows`. One that cannot be computed ends alone, with
+/// `TextEnd::failed`.
 class Generator {
  public:
   /// Tokens that are not `known` are never drawn. Without `decode`, texts are empty. `reuses_rows`: a prompt that begins as
