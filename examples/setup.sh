@@ -65,7 +65,7 @@ shardwise_missing() {
   shardwise_has_header CLI/CLI.hpp || echo "libcli11-dev CLI11"
   shardwise_has_header pcre2.h -DPCRE2_CODE_UNIT_WIDTH=8 || echo "libpcre2-dev PCRE2"
   shardwise_has_header utf8proc.h || echo "libutf8proc-dev utf8proc"
-  shardwise_has_header httplib.h || echo "libcpp-httplib-dev cpp-httplib"
+  shardwise_has_header boost/beast/core/tcp_stream.hpp || echo "libboost-dev Boost.Beast"
   # Without these two Eigen multiplies the matrices: it is slower, so only apt is asked for them.
   if command -v apt-get >/dev/null; then
     shardwise_has_header dnnl.h || echo "libdnnl-dev oneDNN"

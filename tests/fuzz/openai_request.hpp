@@ -26,7 +26,7 @@ inline Target openai_request() {
                                                   .tokenizer = &bytes,
                                                   .chat = &chat,
                                                   .vocabulary = 256,
-                                                  .known = 256,
+                                                  .known = {256},
                                                   .capacity = 100};
             for (const bool dialogue : {false, true}) {
               try {

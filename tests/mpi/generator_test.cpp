@@ -100,7 +100,7 @@ TEST_CASE("many requests get the tokens that each gets alone, in any number of r
   on_each_mesh([&](TextModel<>& model) {
     std::vector<Written> alone;
     for (int i = 0; i < requests; ++i) {
-      Generator generator(cached(model, 1), 61, decode);
+      Generator generator(cached(model, 1), {61}, decode);
       generator.add(request_of(i));
       alone.push_back(write(generator).at(0));
       CHECK(std::ssize(alone.back().ids) == request_of(i).new_tokens);
@@ -109,7 +109,7 @@ TEST_CASE("many requests get the tokens that each gets alone, in any number of r
     }
     for (const sw::Index rows : {1, 3, 8, 10}) {
       CAPTURE(rows);
-      Generator generator(cached(model, rows), 61, decode);
+      Generator generator(cached(model, rows), {61}, decode);
       std::map<std::size_t, Written> together;
       for (int i = requests - 1; i >= 0; --i) {  // some while others are being written
         generator.add(request_of(i));
@@ -128,7 +128,7 @@ TEST_CASE("many requests get the tokens that each gets alone, in any number of r
 
 TEST_CASE("log-probabilities are those of the model, before the options") {
   on_each_mesh([](TextModel<>& model) {
-    Generator generator(cached(model, 1), 61);
+    Generator generator(cached(model, 1), {61});
     generator.add({.prompt = {3, 4}, .sampling = {.temperature = 0}, .new_tokens = 1, .most_probable = 61});
     const auto tokens = generator.step();
     REQUIRE(tokens.size() == 1);
@@ -145,10 +145,28 @@ TEST_CASE("log-probabilities are those of the model, before the options") {
   });
 }
 
+TEST_CASE("ids without a text are neither drawn nor in prompts") {
+  on_each_mesh([](TextModel<>& model) {
+    const KnownIds known{60, {3, 17, 59}};
+    Generator generator(cached(model, 1), known);
+    generator.add({.prompt = {4}, .sampling = {.temperature = 3}, .new_tokens = 39, .most_probable = 61});
+    while (generator.busy()) {
+      for (const NewToken& token : generator.step()) {
+        CHECK(known.contains(token.id));
+        REQUIRE(token.most_probable.size() == 57);
+        for (const auto& other : token.most_probable) CHECK(known.contains(other.id));
+      }
+    }
+    for (const std::int32_t id : {17, 60})
+      CHECK_THROWS_WITH_AS(generator.add({.prompt = {4, id}}), doctest::Contains("has no text"),
+                           std::invalid_argument);
+  });
+}
+
 TEST_CASE("texts end with a token, before a text, or are cancelled") {
   on_each_mesh([](TextModel<>& model) {
     const TextRequest whole{.prompt = {9, 2, 5}, .sampling = {.temperature = 0.9}, .new_tokens = 12};
-    Generator generator(cached(model, 2), 61, decode);
+    Generator generator(cached(model, 2), {61}, decode);
     generator.add(whole);
     const Written expected = write(generator).at(0);
     const std::vector<std::int32_t>& ids = expected.ids;
@@ -186,7 +204,7 @@ TEST_CASE("texts end with a token, before a text, or are cancelled") {
 
 TEST_CASE("a dialogue computes only new tokens") {
   on_each_mesh([](TextModel<>& model) {
-    Generator generator(cached(model, 1), 61, {}, true);
+    Generator generator(cached(model, 1), {61}, {}, true);
     TextRequest request{.prompt = {9, 2, 5, 7}, .sampling = {.temperature = 0}, .new_tokens = 6};
     generator.add(request);
     const Written first = write(generator).at(0);
@@ -196,7 +214,7 @@ TEST_CASE("a dialogue computes only new tokens") {
     generator.add(request);
     const Written second = write(generator).at(1);
     CHECK(generator.computed() == 4 + 5 + 2 + 5);  // the last new token, and 33
-    Generator other(cached(model, 1), 61);
+    Generator other(cached(model, 1), {61});
     other.add(request);
     CHECK(write(other).at(0).ids == second.ids);
     request.prompt = {9, 2, 5};  // shorter than what the row has
@@ -211,7 +229,7 @@ TEST_CASE("requests that are refused, and change nothing") {
   const JobSizes sizes = all_sizes().back();
   const Job job(sw::world(), sizes);
   TextModel<> model(job, config);
-  Generator generator(cached(model, 2, 8), 61);
+  Generator generator(cached(model, 2, 8), {61});
   const auto refusal = [&](TextRequest request) {
     try {
       generator.add(std::move(request));

@@ -22,7 +22,7 @@ const ServedModel model{.name = "small",
                         .tokenizer = &bytes,
                         .chat = &chat_template,
                         .vocabulary = 256,
-                        .known = 256,
+                        .known = {255, {250}},
                         .capacity = 100,
                         .ends = {3}};
 
@@ -94,6 +94,25 @@ TEST_CASE("every field has its effect") {
   CHECK(chat.text.stops == std::vector<std::string>{"x"});
 }
 
+TEST_CASE("answers of the model come back as clients keep them") {
+  const ServedRequest again = parsed(true, R"({"messages": [{"role": "user", "content": "a"},
+      {"role": "assistant", "content": null, "refusal": null, "tool_calls": null, "function_call": null, "audio": null},
+      {"role": "assistant", "content": "b", "tool_calls": [], "annotations": []}]})");
+  CHECK(text_of(again.text.prompt) == "<user>a<assistant><assistant>b<assistant>");
+}
+
+TEST_CASE("an answer that is kept until its end has few log-probabilities") {
+  ServedModel large = model;
+  large.capacity = 10000;
+  const auto parse = [&](const std::string& rest) {
+    return parse_request(false, R"({"prompt": "a", "logprobs": 20, )" + rest + "}", large, 7);
+  };
+  CHECK(parse(R"("max_tokens": 1560)").text.new_tokens == 1560);
+  CHECK(parse(R"("max_tokens": 1561, "stream": true)").text.new_tokens == 1561);
+  CHECK_THROWS_WITH_AS(parse(R"("max_tokens": 1561)"), doctest::Contains("more than 32768 log-probabilities"),
+                       ApiError);
+}
+
 TEST_CASE("wrong bodies are refused") {
   for (const Refusal& refusal : std::vector<Refusal>{
            {"", "the body: not JSON"},
@@ -110,6 +129,10 @@ TEST_CASE("wrong bodies are refused") {
            {R"({"prompt": ["a", "b"]})", "expected an integer", "prompt"},
            {R"({"prompt": [256]})", "token 256"},
            {R"({"prompt": [-1]})", "it is -1", "prompt"},
+           {R"({"prompt": [65, 250]})", "token 250, for which the tokenizer has no text"},
+           {R"({"prompt": [65, 255]})", "token 255, for which the tokenizer has no text"},
+           {"{\"prompt\": \"" + std::string(3201, 'a') + "\"}",
+            "3201 bytes, but the server has room for 100 tokens, and reads up to 3200", "prompt"},
            {R"({"prompt": "a", "model": "large"})", "not \"large\"", "model", 404},
            {R"({"prompt": "a", "model": 3})", "expected a string", "model"},
            {R"({"prompt": "a", "max_tokens": 0})", "expected an integer, 1 or more", "max_tokens"},
@@ -152,6 +175,11 @@ TEST_CASE("wrong bodies are refused") {
            {R"({"messages": "a"})", "expected a list", "messages"},
            {R"({"messages": [3]})", "expected an object", "messages"},
            {R"({"messages": [{"role": "user"}]})", "it is missing, expected a string", "messages"},
+           {R"({"messages": [{"role": "user", "content": null}]})", "it is missing, expected a string",
+            "messages"},
+           {R"({"messages": [{"role": "assistant"}]})", "it is missing, expected a string", "messages"},
+           {R"({"messages": [{"role": "assistant", "content": null, "tool_calls": [{}]}]})", "expected []",
+            "messages"},
            {R"({"messages": [{"content": "a"}]})", "it is missing, expected a string", "messages"},
            {R"({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]})", "expected \"text\"",
             "messages"},
@@ -163,6 +191,10 @@ TEST_CASE("wrong bodies are refused") {
             "expected {\"type\":\"text\"}", "response_format"},
            {R"({"prompt": "a"})", "the key \"prompt\" is not supported"}})
     check_refused(true, refusal);
+  std::string many = R"({"messages": [3)";
+  for (int i = 0; i < 100; ++i) many += ", 3";
+  check_refused(true,
+                {many + "]}", "there are 101 messages, but the server has room for 100 tokens", "messages"});
   check_refused(false, {("{\"prompt\": \"" + std::string(100, 'a') + "\"}").c_str(),
                         "the prompt has 100 tokens", "prompt"});
 }

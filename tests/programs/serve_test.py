@@ -20,8 +20,9 @@ import subprocess
 import sys
 import tempfile
 import time
-import uuid
 
+import serving
+from serving import JSON, expect
 from tiers import all_tests
 
 MODEL, SERVER, GENERATE, *LAUNCHER = sys.argv[1:]
@@ -31,77 +32,8 @@ TEMPLATE = ("{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}"
 GREEDY = {"temperature": 0, "max_tokens": 30}
 
 
-def expect(what, holds):
-    if not holds:
-        sys.exit("wrong: %s" % (what,))
-
-
-class Server:
-    def __init__(self, model, ranks, *options, **variables):
-        self.mark = str(uuid.uuid4())
-        self.errors = tempfile.TemporaryFile("w+")
-        command = [*LAUNCHER, str(ranks), SERVER, "--weights", model, "--port", "0", *map(str, options)]
-        self.job = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self.errors, text=True,
-                                    env=dict(os.environ, SERVE_TEST=self.mark, **variables))
-        line = self.job.stdout.readline()
-        if "http://127.0.0.1:" not in line:
-            self.job.wait(60)
-            sys.exit("no server: %s%s" % (line, self.said()))
-        self.port = int(line.split("http://127.0.0.1:")[1].split("/")[0])
-
-    def said(self):
-        self.errors.seek(0)
-        return self.errors.read()
-
-    def ranks(self):
-        """The processes of the ranks, in their order."""
-        found = {}
-        for pid in filter(str.isdigit, os.listdir("/proc")):
-            with contextlib.suppress(OSError), open("/proc/%s/environ" % pid, "rb") as file:
-                variables = dict(word.split(b"=", 1) for word in file.read().split(b"\0") if b"=" in word)
-                rank = variables.get(b"OMPI_COMM_WORLD_RANK", variables.get(b"PMI_RANK"))
-                if variables.get(b"SERVE_TEST") == self.mark.encode() and rank is not None:
-                    found[int(rank)] = int(pid)
-        return [found[rank] for rank in sorted(found)]
-
-    def connect(self, timeout=60):
-        return http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
-
-    def send(self, method, path, body=None, headers=None):
-        """The status, the headers and the JSON or the text of the answer."""
-        connection = self.connect()
-        if isinstance(body, dict):
-            body = json.dumps(body)
-        connection.request(method, path, body, headers or {})
-        answer = connection.getresponse()
-        text = answer.read().decode()
-        connection.close()
-        is_json = answer.getheader("Content-Type", "").startswith("application/json")
-        return answer.status, answer, json.loads(text) if is_json else text
-
-    def post(self, path, **body):
-        status, _, answer = self.send("POST", path, body)
-        expect((body, status, answer), status == 200)
-        return answer
-
-    def events(self, path, **body):
-        text = self.post(path, stream=True, stream_options={"include_usage": True}, **body)
-        events = text.split("\n\n")
-        expect(events[-3:], events.pop() == "" and events.pop() == "data: [DONE]")
-        return [json.loads(event.removeprefix("data: ")) for event in events]
-
-    def begin(self, **body):
-        """A stream, after its first event."""
-        connection = self.connect()
-        connection.request("POST", "/v1/completions", json.dumps({"prompt": "a", "stream": True, "temperature": 0, **body}))
-        answer = connection.getresponse()
-        expect(answer.status, answer.status == 200 and answer.readline().startswith(b"data: "))
-        return connection, answer
-
-    def end(self, number=signal.SIGTERM):
-        os.kill(self.ranks()[0], number)
-        code = self.job.wait(30)
-        expect((number, code, self.said()), code == 0)
+def Server(*arguments, **variables):
+    return serving.Server(LAUNCHER, SERVER, *arguments, **variables)
 
 
 def generated(model, prompts):
@@ -185,11 +117,11 @@ def refused(server):
     error(415, b"{}", **{"Content-Encoding": "gzip"})
     connection = server.connect()
     connection.request("POST", "/v1/completions", iter([b'{"prompt":', b' "a"}']), encode_chunked=True,
-                       headers={"Transfer-Encoding": "chunked"})
+                       headers=JSON | {"Transfer-Encoding": "chunked"})
     answer = connection.getresponse()
-    expect("chunked", answer.status == 411 and "Content-Length" in json.load(answer)["error"]["message"])
+    expect("chunked", answer.status == 200 and json.load(answer)["usage"]["prompt_tokens"] == 1)
     with socket.create_connection(("127.0.0.1", server.port), timeout=20) as raw:  # what follows is not another request
-        raw.sendall(b"POST /v1/completions HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"
+        raw.sendall(b"POST /v1/completions HTTP/1.1\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
                     b"GET /health HTTP/1.1\r\n\r\n")
         expect("one answer", all_of(raw).count(b"HTTP/1.1 ") == 1)
     for text in (b"\x00\xff\r\n\r\n", b"POST\r\n\r\n", b"GET /" + b"a" * 20000 + b" HTTP/1.1\r\n\r\n",
@@ -213,14 +145,14 @@ def vanishing(server):
         answer.close()
         connection.close()
         connection = server.connect()  # one whose whole answer is awaited
-        connection.request("POST", "/v1/completions", json.dumps({"prompt": "a", "max_tokens": CONTEXT - 1}))
+        connection.request("POST", "/v1/completions", json.dumps({"prompt": "a", "max_tokens": CONTEXT - 1}), JSON)
         time.sleep(0.1)
         connection.close()
         time.sleep(0.4)
     server.post("/v1/completions", prompt="a", max_tokens=2)
     print("after six clients that vanished, an answer came in %.2f s" % (time.monotonic() - begin))
     running, waiting = server.begin(max_tokens=CONTEXT - 1), server.connect()
-    waiting.request("POST", "/v1/completions", json.dumps({"prompt": "a", "max_tokens": CONTEXT - 1}))
+    waiting.request("POST", "/v1/completions", json.dumps({"prompt": "a", "max_tokens": CONTEXT - 1}), JSON)
     time.sleep(0.3)
     status, answer, error = server.send("POST", "/v1/completions", {"prompt": "a"})
     expect(error, status == 429 and answer.getheader("Retry-After") and error["error"]["code"] == "rate_limit_exceeded")
@@ -237,7 +169,7 @@ def slow_reader(server):
     raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     raw.connect(("127.0.0.1", server.port))
     body = json.dumps({"prompt": "a", "stream": True, "max_tokens": CONTEXT - 1, "logprobs": 20}).encode()
-    raw.sendall(b"POST /v1/completions HTTP/1.1\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+    raw.sendall(b"POST /v1/completions HTTP/1.1\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
     for _ in range(5):
         begin = time.monotonic()
         server.post("/v1/completions", prompt="a", max_tokens=5)

@@ -64,15 +64,16 @@ class CachedModelOf final : public CachedModel {
 };
 
 /// Writes texts with a model. All ranks make the same calls with the same requests, and get the same tokens. A text
-/// does not depend on the others, unless `reuses_rows`.
+/// does not depend on the others, unless `reuses_rows`. One that cannot be computed ends alone, with
+/// `TextEnd::failed`.
 class Generator {
  public:
-  /// Tokens from `known` on are never drawn. Without `decode`, texts are empty. `reuses_rows`: a prompt that begins as
+  /// Tokens that are not `known` are never drawn. Without `decode`, texts are empty. `reuses_rows`: a prompt that begins as
   /// a row that is free is computed from there on, as in a dialogue; then rounding may differ.
-  Generator(std::unique_ptr<CachedModel> model, sw::Index known, Decode decode = {}, bool reuses_rows = false)
+  Generator(std::unique_ptr<CachedModel> model, KnownIds known, Decode decode = {}, bool reuses_rows = false)
       : model_(std::move(model)),
         rows_(static_cast<std::size_t>(model_->rows())),
-        known_(std::min(known, model_->vocabulary())),
+        known_(std::move(known)),
         decode_(std::move(decode)),
         reuses_rows_(reuses_rows) {}
 
@@ -162,33 +163,58 @@ class Generator {
     return best;
   }
 
+  /// Draws a token of a row, and writes it, its log-probability and the most probable ones. Throws
+  /// `std::invalid_argument` if the logits are not finite.
+  void draw(const Row& row, const float* logits, double* to) const {
+    const TextRequest& request = row.text->request;
+    std::span<const float> own(logits, static_cast<std::size_t>(known_.end));
+    std::vector<float> without_holes, penalized;
+    if (!known_.holes.empty()) {
+      without_holes.assign(own.begin(), own.end());
+      for (const std::int32_t id : known_.holes)
+        without_holes[static_cast<std::size_t>(id)] = -std::numeric_limits<float>::infinity();
+      own = without_holes;
+    }
+    if (request.repetition_penalty != 1)
+      penalized = sw::llm::penalize_repetition(own, row.tokens, request.repetition_penalty);
+    const std::int32_t id = sw::llm::sample(penalized.empty() ? own : penalized, request.sampling,
+                                            request.seed, static_cast<std::uint64_t>(row.text->written));
+    *to++ = id;
+    if (request.most_probable < 0) return;
+    *to++ = sw::llm::log_probability(own, id);
+    for (const auto& [other, logarithm] :
+         sw::llm::most_probable(own, std::min(request.most_probable, known_.count()))) {
+      *to++ = other;
+      *to++ = logarithm;
+    }
+  }
+  /// The text that a token adds, and whether it ends the text.
+  void add(Text& text, NewToken& token) const {
+    if (std::ranges::count(text.request.ends, token.id) > 0) {
+      token.end = TextEnd::token;
+    } else if (decode_) {
+      token.text = text.stream.add(token.id);
+      if (text.stream.stopped()) token.end = TextEnd::text;
+    }
+    if (token.end == TextEnd::none && text.written == text.request.new_tokens) token.end = TextEnd::length;
+    if (token.end != TextEnd::none) token.text += text.stream.rest();
+  }
   /// Computes ids, [rows, tokens], and draws a token for each row.
   void advance(std::span<const sw::Index> rows, std::span<const std::int32_t> ids,
                std::vector<NewToken>& result) {
     computed_ += std::ssize(ids);
     sw::Index most = -1;
     for (const sw::Index row : rows) most = std::max(most, at(row).text->request.most_probable);
-    const auto each = static_cast<std::size_t>(2 + 2 * std::clamp<sw::Index>(most, 0, known_));
+    const auto each = static_cast<std::size_t>(2 + 2 * std::clamp<sw::Index>(most, 0, known_.count()));
     std::vector<double> numbers(rows.size() *
                                 each);  // of a row: the token, its log-probability, the most probable
     model_->next(rows, ids, numbers, [&](const float* logits) {
       for (std::size_t i = 0; i < rows.size(); ++i) {
-        const Row& row = at(rows[i]);
-        const TextRequest& request = row.text->request;
-        const std::span<const float> own(logits + static_cast<sw::Index>(i) * model_->vocabulary(),
-                                         static_cast<std::size_t>(known_));
-        double* to = &numbers[i * each];
-        std::vector<float> penalized;
-        if (request.repetition_penalty != 1)
-          penalized = sw::llm::penalize_repetition(own, row.tokens, request.repetition_penalty);
-        const std::int32_t id = sw::llm::sample(penalized.empty() ? own : penalized, request.sampling,
-                                                request.seed, static_cast<std::uint64_t>(row.text->written));
-        *to++ = id;
-        if (request.most_probable < 0) continue;
-        *to++ = sw::llm::log_probability(own, id);
-        for (const auto& [other, logarithm] : sw::llm::most_probable(own, request.most_probable)) {
-          *to++ = other;
-          *to++ = logarithm;
+        double* const to = &numbers[i * each];
+        try {
+          draw(at(rows[i]), logits + static_cast<sw::Index>(i) * model_->vocabulary(), to);
+        } catch (const std::invalid_argument&) {
+          *to = -1;  // ranks of other stages must learn it, too
         }
       }
     });
@@ -197,29 +223,35 @@ class Generator {
       Row& row = at(rows[i]);
       Text& text = *row.text;
       NewToken token{text.number, static_cast<std::int32_t>(*from++), "", TextEnd::none};
+      if (token.id < 0) {
+        token.text =
+            "the model's logits after " + std::to_string(row.tokens.size()) + " tokens are not finite";
+        token.end = TextEnd::failed;
+        row = {};  // no other text continues it
+        result.push_back(std::move(token));
+        continue;
+      }
       if (text.request.most_probable >= 0) token.log_probability = *from++;
-      for (sw::Index j = 0; j < std::min(text.request.most_probable, known_); ++j, from += 2)
+      for (sw::Index j = 0; j < std::min(text.request.most_probable, known_.count()); ++j, from += 2)
         token.most_probable.push_back({static_cast<std::int32_t>(from[0]), from[1]});
       row.tokens.push_back(token.id);
       ++text.written;
-      if (std::ranges::count(text.request.ends, token.id) > 0) {
-        token.end = TextEnd::token;
-      } else if (decode_) {
-        token.text = text.stream.add(token.id);
-        if (text.stream.stopped()) token.end = TextEnd::text;
+      try {
+        add(text, token);
+      } catch (const std::bad_alloc&) {
+        throw;
+      } catch (const std::exception& error) {  // a limit of the tokenizer's decoder: the same on all ranks
+        token.text = error.what();
+        token.end = TextEnd::failed;
       }
-      if (token.end == TextEnd::none && text.written == text.request.new_tokens) token.end = TextEnd::length;
-      if (token.end != TextEnd::none) {
-        token.text += text.stream.rest();
-        row.text.reset();
-      }
+      if (token.end != TextEnd::none) row.text.reset();
       result.push_back(std::move(token));
     }
   }
 
   std::unique_ptr<CachedModel> model_;
   std::vector<Row> rows_;
-  sw::Index known_;
+  KnownIds known_;
   Decode decode_;
   bool reuses_rows_;
   std::deque<std::pair<std::size_t, TextRequest>> waiting_;

@@ -6,8 +6,12 @@
 /// The contents of a model's folder besides its weights, or of a GGUF file instead: the sizes, the tokenizer, the
 /// template of dialogues. Of a GGUF file, the tokenizer and the template that lie beside it come first.
 
+#include <array>
+
 #include <shardwise/llm/gguf/tokenizer.hpp>
 #include <shardwise/llm/models/llama/files.hpp>
+
+#include "text_request.hpp"
 
 namespace tools {
 
@@ -33,6 +37,22 @@ inline std::optional<sw::llm::Tokenizer> tokenizer_of(const std::filesystem::pat
   }
   if (vocabulary != sw::llm::ByteTokenizer::vocabulary()) return std::nullopt;
   return sw::llm::is_gguf(weights) ? sw::llm::Tokenizer::bytes() : sw::llm::Tokenizer::from_folder(folder);
+}
+
+/// The model's ids that the tokenizer has: a table may have more rows, and a tokenizer may skip ids. Without a
+/// tokenizer, all.
+inline KnownIds known_ids(const std::optional<sw::llm::Tokenizer>& tokenizer, sw::Index vocabulary) {
+  KnownIds known{vocabulary};
+  if (!tokenizer) return known;
+  known.end = std::min(vocabulary, tokenizer->vocabulary());
+  for (std::int32_t id = 0; id < known.end; ++id) {
+    try {
+      tokenizer->decode(std::array{id});
+    } catch (const std::invalid_argument&) {
+      known.holes.push_back(id);
+    }
+  }
+  return known;
 }
 
 /// The tokens that end a text.

@@ -76,8 +76,7 @@ int generate_program(int argc, char** argv, const Start& start) {
     if (auto code = parse(app, argc, argv)) return *code;
     if (text.chat && app.count("--timeout") == 0) timeout = 0;  // ranks wait for what a person writes
     const auto watched = watchdog(timeout);
-    write_text(text);
-    return after_output(0);
+    return after_output(write_text(text) ? 0 : 1);
   });
 }
 

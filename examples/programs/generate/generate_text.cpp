@@ -93,9 +93,8 @@ struct Writer {
   const std::optional<sw::llm::Tokenizer>& tokenizer;
   std::vector<std::int32_t> ends;
   bool prints;
+  KnownIds known = known_ids(tokenizer, config.vocabulary);
 
-  /// Tokens from this on have no text.
-  sw::Index known() const { return tokenizer ? tokenizer->vocabulary() : config.vocabulary; }
   Decode decode() const {
     if (!tokenizer) return {};
     return [this](std::span<const std::int32_t> ids) { return tokenizer->decode(ids); };
@@ -122,8 +121,7 @@ void continue_one(const Writer& writer, const MakeCache& make_cache,
   const auto begin = Clock::now();
   TextRequest request = writer.request();
   request.prompt = prompt;
-  Generator generator(make_cache(1, std::ssize(prompt) + options.new_tokens), writer.known(),
-                      writer.decode());
+  Generator generator(make_cache(1, std::ssize(prompt) + options.new_tokens), writer.known, writer.decode());
   generator.add(std::move(request));
   std::vector<std::int32_t> written;
   std::string text;
@@ -131,6 +129,7 @@ void continue_one(const Writer& writer, const MakeCache& make_cache,
   double until_first = 0;
   while (generator.busy()) {
     for (const NewToken& token : generator.step()) {
+      if (token.end == TextEnd::failed) throw std::runtime_error(token.text);
       if (written.empty()) until_first = seconds_since(begin);
       written.push_back(token.id);
       text += token.text;
@@ -188,9 +187,9 @@ struct Prompts {
     for_each_line(text, path.string(), [&](std::string_view line, const std::string& place) {
       requests.push_back(request_of_line(line, place, writer.request(), writer.tokenizer));
       sw::prefix_errors(place, [&] {
-        requests.back().check(writer.config.vocabulary, std::min(writer.known(), writer.config.vocabulary),
-                              writer.tokenizer.has_value());
+        requests.back().check(writer.config.vocabulary, writer.known, writer.tokenizer.has_value());
       });
+      places.push_back(place);
       const sw::Index tokens = std::ssize(requests.back().prompt) + requests.back().new_tokens;
       most_tokens = std::max(most_tokens, tokens);
       beyond += tokens > writer.config.context;
@@ -204,15 +203,16 @@ struct Prompts {
   }
 
   std::vector<TextRequest> requests;
-  sw::Index most_tokens = 0;  ///< of a prompt with its new tokens
+  std::vector<std::string> places;  ///< of each request, "FILE:NUMBER"
+  sw::Index most_tokens = 0;        ///< of a prompt with its new tokens
 };
 
-/// Writes a line for each prompt, in their order.
-void continue_all(const Writer& writer, const MakeCache& make_cache, const Prompts& prompts) {
+/// Writes a line for each prompt, in their order. Returns whether all have a text: one that fails has an error instead.
+bool continue_all(const Writer& writer, const MakeCache& make_cache, const Prompts& prompts) {
   const TextOptions& options = writer.options;
   const std::vector<TextRequest>& requests = prompts.requests;
   const sw::Index rows = std::min(options.rows, std::ssize(requests));
-  Generator generator(make_cache(rows, prompts.most_tokens), writer.known(), writer.decode());
+  Generator generator(make_cache(rows, prompts.most_tokens), writer.known, writer.decode());
   for (const TextRequest& request : requests) generator.add(request);
   std::optional<Lines> lines;
   if (writer.prints) lines.emplace(options.to);
@@ -223,29 +223,41 @@ void continue_all(const Writer& writer, const MakeCache& make_cache, const Promp
     TextEnd end = TextEnd::none;
   };
   std::vector<Written> all(requests.size());
-  std::size_t printed = 0, count = 0;
+  std::size_t printed = 0, count = 0, failed = 0;
   while (generator.busy()) {
     for (const NewToken& token : generator.step()) {
       Written& one = all[token.request];
+      one.end = token.end;
+      if (token.end == TextEnd::failed) {
+        ++failed;
+        one.text = token.text;
+        continue;
+      }
       one.ids.push_back(token.id);
       one.text += token.text;
-      one.end = token.end;
       ++count;
     }
     for (; printed < all.size() && all[printed].end != TextEnd::none; ++printed) {
       const Written& one = all[printed];
       if (!lines) continue;
       nlohmann::ordered_json json;
-      if (writer.tokenizer) json["text"] = one.text;
-      json["tokens"] = one.ids;
-      json["finish_reason"] = one.end == TextEnd::length ? "length" : "stop";
+      if (one.end == TextEnd::failed) {
+        json["error"] = one.text;
+        std::fprintf(stderr, "%s: %s\n", prompts.places[printed].c_str(), one.text.c_str());
+      } else {
+        if (writer.tokenizer) json["text"] = one.text;
+        json["tokens"] = one.ids;
+        json["finish_reason"] = one.end == TextEnd::length ? "length" : "stop";
+      }
       json["prompt_tokens"] = requests[printed].prompt.size();
       lines->write(json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
     }
   }
-  if (!lines) return;
-  std::fprintf(stderr, "%zu texts of %zu tokens, %.0f per second\n", all.size(), count,
-               static_cast<double>(count) / seconds_since(begin));
+  if (lines) {
+    std::fprintf(stderr, "%zu texts of %zu tokens, %.0f per second\n", all.size() - failed, count,
+                 static_cast<double>(count) / seconds_since(begin));
+  }
+  return failed == 0;
 }
 
 /// The chat template of a folder. Throws `std::runtime_error` if it or the tokenizer is missing.
@@ -274,7 +286,7 @@ std::optional<std::string> line_of_terminal(const Writer& writer) {
 
 /// Answers lines until their end, or until the dialogue is as long as the model's context.
 void talk(const Writer& writer, const MakeCache& make_cache, const sw::llm::ChatTemplate& chat) {
-  Generator generator(make_cache(1, writer.config.context), writer.known(), writer.decode(), true);
+  Generator generator(make_cache(1, writer.config.context), writer.known, writer.decode(), true);
   sw::Json messages = sw::Json::array();
   while (const auto line = line_of_terminal(writer)) {
     messages.push_back({{"role", "user"}, {"content", *line}});
@@ -291,6 +303,7 @@ void talk(const Writer& writer, const MakeCache& make_cache, const sw::llm::Chat
     std::string answer;
     while (generator.busy()) {
       for (const NewToken& token : generator.step()) {
+        if (token.end == TextEnd::failed) throw std::runtime_error(token.text);
         answer += token.text;
         if (!writer.prints) continue;
         std::printf("%s", printable(token.text).c_str());
@@ -305,7 +318,7 @@ void talk(const Writer& writer, const MakeCache& make_cache, const sw::llm::Chat
 
 }  // namespace
 
-void write_text(const TextOptions& options) {
+bool write_text(const TextOptions& options) {
   const sw::llm::LlamaConfig config = config_of(options.weights);
   expect_weights(options.weights, config);
   const JobSizes sizes =
@@ -351,9 +364,10 @@ void write_text(const TextOptions& options) {
   const MakeCache make_cache = [&](sw::Index rows, sw::Index capacity) {
     return model->make_cache(rows, capacity);
   };
-  if (chat) return talk(writer, make_cache, *chat);
+  if (chat) talk(writer, make_cache, *chat);
   if (prompts) return continue_all(writer, make_cache, *prompts);
-  if (options.new_tokens > 0) continue_one(writer, make_cache, prompt);
+  if (one && options.new_tokens > 0) continue_one(writer, make_cache, prompt);
+  return true;
 }
 
 }  // namespace tools

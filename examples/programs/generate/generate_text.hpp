@@ -30,7 +30,8 @@ struct TextOptions {
 
 /// Continues a prompt with the weights of a folder, optionally writing the logits of the prompt; or the prompts of a
 /// file, several at once; or a dialogue on the terminal. The layers are divided over `pp` stages; the ranks of a stage
-/// split each layer, and the key/value heads over as many ranks as divide their number. Collective over the whole job.
-void write_text(const TextOptions& options);
+/// split each layer, and the key/value heads over as many ranks as divide their number. Returns whether every prompt has a text. Collective
+/// over the whole job.
+bool write_text(const TextOptions& options);
 
 }  // namespace tools

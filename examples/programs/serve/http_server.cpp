@@ -3,29 +3,35 @@
 
 #include "http_server.hpp"
 
-#include <array>
+#include <algorithm>
 #include <atomic>
-#include <cerrno>
+#include <charconv>
 #include <chrono>
+#include <condition_variable>
 #include <ctime>
-#include <filesystem>
+#include <deque>
+#include <map>
 #include <mutex>
 #include <random>
 #include <thread>
 
-#include <httplib.h>
-#include <poll.h>
+#include "http_listener.hpp"
 
 namespace tools {
 
 namespace {
 
-constexpr std::chrono::milliseconds pause{100};  // between two looks whether a client is still there
+using OrderedJson = nlohmann::ordered_json;
+using Clock = std::chrono::steady_clock;
 
-void refuse(httplib::Response& response, const ApiError& error) {
-  response.status = error.status;
-  response.set_content(error.json(), "application/json");
+constexpr std::chrono::milliseconds pause{100};  // between two looks whether clients are still there
+
+HttpAnswer answer_of(const ApiError& error) {
+  HttpAnswer answer{.status = error.status, .body = error.json()};
+  if (error.status == 429) answer.fields.emplace_back("Retry-After", "1");
+  return answer;
 }
+ApiError ending() { return {503, "the server ends", "server_error"}; }
 
 /// In a time that does not depend on where they differ.
 bool same_text(const std::string& a, const std::string& b) {
@@ -36,299 +42,312 @@ bool same_text(const std::string& a, const std::string& b) {
   return difference == 0;
 }
 
-/// The host and the port, as numbers, of this side of a socket (`get`: getsockname) or of the other one (getpeername);
-/// empty if it is not a socket of IP.
-std::pair<std::string, int> address_of(int socket, auto get) {
-  sockaddr_storage address{};
-  socklen_t size = sizeof address;
-  auto* const any = reinterpret_cast<sockaddr*>(&address);
-  std::array<char, NI_MAXHOST> host{};
-  std::array<char, NI_MAXSERV> port{};
-  if (get(socket, any, &size) != 0 || (any->sa_family != AF_INET && any->sa_family != AF_INET6) ||
-      ::getnameinfo(any, size, host.data(), host.size(), port.data(), port.size(),
-                    NI_NUMERICHOST | NI_NUMERICSERV) != 0)
-    return {};
-  return {host.data(), std::atoi(port.data())};
-}
-
-/// Calls f(socket) for the open files of this process, until it returns true.
-void for_each_socket(auto f) {
-  std::error_code ignored;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd", ignored)) {
-    if (f(std::atoi(entry.path().filename().c_str()))) return;
+std::string in_small_letters(std::string_view text) {
+  std::string result(text);
+  for (char& letter : result) {
+    if (letter >= 'A' && letter <= 'Z') letter = static_cast<char>(letter - 'A' + 'a');
   }
+  return result;
+}
+/// "http://[::1]:80" and "[::1]:80" have the host "[::1]".
+std::string host_of(std::string_view address) {
+  if (const auto scheme = address.find("://"); scheme != address.npos) address.remove_prefix(scheme + 3);
+  const auto bracket = address.find(']');
+  return in_small_letters(address.substr(0, address.find(':', bracket == address.npos ? 0 : bracket)));
 }
 
-/// The socket of a request's client, which httplib does not give; -1 if it is not found.
-int socket_of(const httplib::Request& http) {
-  int found = -1;
-  for_each_socket([&](int socket) {
-    if (address_of(socket, ::getpeername) == std::pair(http.remote_addr, http.remote_port) &&
-        address_of(socket, ::getsockname) == std::pair(http.local_addr, http.local_port))
-      found = socket;
-    return found >= 0;
-  });
-  return found;
-}
-
-/// Reads what a client still sends, for a second and a MiB at most: closing a socket with unread bytes would reset the
-/// connection, and the client might lose the answer.
-void end_gently(int socket) {
-  if (socket < 0) return;
-  ::shutdown(socket, SHUT_WR);
-  std::array<char, 1 << 14> ignored;
-  pollfd wanted{.fd = socket, .events = POLLIN, .revents = 0};
-  for (int i = 0; i < 64 && ::poll(&wanted, 1, 1000) > 0; ++i) {
-    if (::recv(socket, ignored.data(), ignored.size(), MSG_DONTWAIT) <= 0) return;
+/// "a%2fb" is "a/b".
+std::string unescaped(std::string_view path) {
+  std::string text;
+  for (std::size_t i = 0; i < path.size(); ++i) {
+    unsigned char byte = 0;
+    const char* const end = path.data() + std::min(i + 3, path.size());
+    const bool escaped = path[i] == '%' && end - path.data() == static_cast<std::ptrdiff_t>(i + 3) &&
+                         std::from_chars(path.data() + i + 1, end, byte, 16).ptr == end;
+    text += escaped ? static_cast<char>(byte) : path[i];
+    if (escaped) i += 2;
   }
-}
-
-/// Refuses a request whose body is not read. What follows on the connection would be taken for another request, so it
-/// is closed: a provider that returns false has this effect.
-void refuse_and_close(const httplib::Request& http, httplib::Response& response, const ApiError& error) {
-  response.status = error.status;
-  const std::string text = error.json();
-  const int socket = socket_of(http);
-  response.set_header("Connection", "close");
-  response.set_content_provider(text.size(), "application/json",
-                                [text, socket](std::size_t, std::size_t, httplib::DataSink& sink) {
-                                  sink.write(text.data(), text.size());
-                                  end_gently(socket);
-                                  return false;
-                                });
-}
-
-/// Whether the client has closed its side of the connection.
-bool is_gone(int socket) {
-  if (socket < 0) return false;
-  char byte = 0;
-  const ssize_t read = ::recv(socket, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-  return read == 0 || (read < 0 && errno != EAGAIN && errno != EINTR);
+  return text;
 }
 
 /// A request under way.
 class Call {
  public:
-  Call(const ServedModel& model, ServedRequest asked, std::string id, RequestQueue& queue,
-       std::shared_ptr<Reply> reply, int socket, std::chrono::seconds time)
+  Call(const ServedModel& model, ServedRequest asked, std::string id, std::unique_ptr<HttpReply> reply,
+       std::chrono::seconds time)
       : request_(std::move(asked)),
         answer_(model, request_, std::move(id), std::time(nullptr)),
-        queue_(queue),
         reply_(std::move(reply)),
-        socket_(socket),
         time_(time) {}
   Call(const Call&) = delete;
-  ~Call() { queue_.cancel(reply_); }  // does nothing after its end
 
-  /// The whole answer. Throws `ApiError` if there is none.
-  std::string whole() {
-    if (!run([](const std::string&) { return true; })) throw ApiError(499, "the client is gone");
-    return answer_.whole();
+  void begin() {
+    if (!request_.stream) return;
+    reply_->begin({.content_type = "text/event-stream", .fields = {{"Cache-Control", "no-store"}}});
+    write(answer_.first_event());
   }
-  /// Sends the answer as it is written. False if the client is gone.
-  bool stream(httplib::DataSink& sink) {
-    const auto send = [&](const std::string& json) {
-      const std::string event = "data: " + json + "\n\n";
-      return json.empty() || sink.write(event.data(), event.size());
-    };
-    const auto send_in_time = [&](const std::string& json) {
-      check_time();  // a client may read slowly
-      return send(json);
-    };
-    try {
-      if (!send(answer_.first_event()) || !run(send_in_time)) return false;
-      for (const std::string& json : answer_.last_events()) {
-        if (!send_in_time(json)) return false;
-      }
-    } catch (const ApiError& error) {
-      if (!send(error.json())) return false;
-    } catch (const std::exception& error) {
-      if (!send(ApiError(500, error.what(), "server_error").json())) return false;
-    }
-    sink.done();
-    return true;
+  /// Throws `ApiError`, and what `Answer` throws.
+  void add(const NewToken& token) {
+    if (token.end == TextEnd::failed) throw ApiError(500, token.text, "server_error");
+    write(answer_.add(token));
+    if (!complete()) return;
+    if (!request_.stream) return send_whole();
+    for (const std::string& json : answer_.last_events()) write(json);
+    reply_->end();
+    ended_ = true;
   }
-
- private:
-  /// Calls send(event) until the end of the text; false if the client is gone.
-  bool run(auto send) {
-    for (;;) {
-      const Reply::Next next = reply_->wait(pause);
-      for (const NewToken& token : next.tokens) {
-        if (!send(answer_.add(token))) return false;
-      }
-      if (answer_.complete()) return true;
-      if (!next.failure.empty()) throw ApiError(503, next.failure, "server_error");
-      if (is_gone(socket_)) return false;
-      check_time();
-    }
+  void fail(const ApiError& error) {
+    ended_ = true;
+    if (!request_.stream) return reply_->send(answer_of(error));
+    write(error.json());
+    reply_->end();
   }
+  bool ended() const { return ended_; }
+  /// Whether the model has written its last token.
+  bool complete() const { return answer_.complete(); }
+  bool gone() const { return reply_->gone(); }
   void check_time() const {
-    if (std::chrono::steady_clock::now() - begin_ <= time_) return;
+    if (Clock::now() - begin_ <= time_) return;
     throw ApiError(
         504, "the answer takes more than the " + std::to_string(time_.count()) + " s that the server allows",
         "timeout");
   }
 
+ private:
+  void send_whole() {
+    std::string body = answer_.whole();
+    if (body.size() + (1 << 10) > HttpLimits().unsent)
+      throw ApiError(500, "the answer has " + std::to_string(body.size()) + " bytes; use \"stream\": true");
+    reply_->send({.body = std::move(body)});
+    ended_ = true;
+  }
+  void write(const std::string& json) {
+    if (!json.empty()) reply_->write("data: " + json + "\n\n");
+  }
+
   ServedRequest request_;
   Answer answer_;
-  RequestQueue& queue_;
-  std::shared_ptr<Reply> reply_;
-  int socket_;
+  std::unique_ptr<HttpReply> reply_;
   std::chrono::seconds time_;
-  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+  Clock::time_point begin_ = Clock::now();
+  bool ended_ = false;
 };
 
 }  // namespace
 
-struct HttpServer::Parts {
-  Parts(const HttpOptions& given, const ServedModel& served, RequestQueue& requests)
-      : options(given), model(served), queue(requests) {}
-
-  void answer(bool chat, const httplib::Request& http, httplib::Response& response) {
-    const std::uint64_t seed = draw();
-    ServedRequest request = parse_request(chat, http.body, model, seed);
-    std::shared_ptr<Reply> reply = queue.submit(request.text);
-    if (!reply && queue.ends()) throw ApiError(503, "the server ends", "server_error");
-    if (!reply) {
-      response.set_header("Retry-After", "1");
-      throw ApiError(429, "too many requests are waiting", "requests", "", "rate_limit_exceeded");
-    }
-    const bool stream = request.stream;
-    const std::string id = (chat ? "chatcmpl-" : "cmpl-") + std::to_string(seed);
-    const auto call = std::make_shared<Call>(model, std::move(request), id, queue, std::move(reply),
-                                             socket_of(http), std::chrono::seconds(options.request_timeout));
-    if (!stream) return response.set_content(call->whole(), "application/json");
-    // One call sends everything: at its end, the server does not call providers again.
-    response.set_chunked_content_provider(
-        "text/event-stream", [call](std::size_t, httplib::DataSink& sink) { return call->stream(sink); });
+/// The listener's thread refuses requests, and answers all that need no model. One thread reads the other bodies, so
+/// that their tokens take no more than one core; one writes all answers.
+struct HttpServer::Parts final : HttpHandler {
+  Parts(const HttpOptions& given, const ServedModel& served, RequestQueue& requests,
+        std::function<std::string()> says)
+      : options(given),
+        model(served),
+        queue(requests),
+        problem(std::move(says)),
+        listener(given.host, given.port, limits(given), *this) {
+    checks_host = listener.is_local() || !options.allowed_hosts.empty();
+    for (std::string& host : options.allowed_hosts) host = host_of(host);
+    options.allowed_hosts.insert(options.allowed_hosts.end(),
+                                 {"localhost", "127.0.0.1", "[::1]", options.host});
+    reader = std::jthread([this](const std::stop_token& stop) { read_bodies(stop); });
+    writer = std::jthread([this](const std::stop_token& stop) { write_answers(stop); });
+    listener.start();
   }
-  std::uint64_t draw() {
+  static HttpLimits limits(const HttpOptions& options) {
+    HttpLimits limits;
+    limits.body = static_cast<std::size_t>(options.max_body) << 20;
+    limits.bodies = 8 * limits.body;
+    limits.connections = static_cast<std::size_t>(options.requests) + 256;
+    limits.patience = std::chrono::seconds(options.client_timeout);
+    return limits;
+  }
+
+  // ---- In the listener's thread ----
+  HttpAnswer error(int status, const std::string& why) override {
+    return answer_of(ApiError(status, why, status < 500 ? "invalid_request_error" : "server_error"));
+  }
+  std::optional<HttpAnswer> refuse(const HttpHead& head) override {
+    try {
+      check(head);
+      return std::nullopt;
+    } catch (const ApiError& error) {
+      return answer_of(error);
+    }
+  }
+  void check(const HttpHead& head) const {
+    check_origin(head);
+    if (head.method == "OPTIONS") return;  // browsers send no key with it
+    if (head.path != "/health" && !has_key(head))
+      throw ApiError(401, "the API key is missing or wrong", "invalid_request_error", "", "invalid_api_key");
+    if (!head.content_encoding.empty())
+      throw ApiError(415, "the request has a Content-Encoding; expected plain JSON");
+    const bool asks_for_text = head.path == completions || head.path == chat_completions;
+    const bool reads = head.path == "/health" || head.path.starts_with(models);
+    if (head.method != (asks_for_text ? "POST" : "GET") || !(asks_for_text || reads))
+      throw ApiError(404, "there is no " + head.method + " " + head.path);
+    const std::string type =
+        in_small_letters(head.content_type.substr(0, head.content_type.find_first_of("; ")));
+    if (asks_for_text && type != "application/json")
+      throw ApiError(
+          415, "the body has the Content-Type \"" + head.content_type + "\"; expected application/json");
+  }
+  /// A web page must not use the server that its reader may use, neither from its own origin nor by its own name for
+  /// this host.
+  void check_origin(const HttpHead& head) const {
+    const auto allowed = [&](const std::string& host) {
+      return std::ranges::count(options.allowed_hosts, host) > 0;
+    };
+    const std::string host = host_of(head.host), origin = host_of(head.origin);
+    if (checks_host && !head.host.empty() && !allowed(host))
+      throw ApiError(403, "the Host \"" + head.host + "\" is not one that --allow-host names");
+    if (!head.origin.empty() && origin != host && !allowed(origin))
+      throw ApiError(403, "the Origin \"" + head.origin + "\" is not one that --allow-host names");
+  }
+  bool has_key(const HttpHead& head) const {
+    return options.key.empty() || same_text(head.authorization, "Bearer " + options.key);
+  }
+  std::shared_ptr<void> take(HttpHead head, std::string body, std::unique_ptr<HttpReply> reply) override {
+    if (head.method == "OPTIONS") {
+      reply->send({.status = 204,
+                   .fields = {{"Access-Control-Allow-Methods", "GET, POST"},
+                              {"Access-Control-Allow-Headers", "Authorization, Content-Type, *"}}});
+    } else if (head.method == "GET") {
+      reply->send(head.path == "/health" ? health() : listed(head.path));
+    } else if (queue.ends()) {
+      reply->send(answer_of(ending()));
+    } else if (open_requests >= options.requests) {
+      reply->send(
+          answer_of(ApiError(429, "too many requests are waiting", "requests", "", "rate_limit_exceeded")));
+    } else {
+      ++open_requests;
+      std::shared_ptr<void> place(&open_requests, [](std::atomic<int>* number) { --*number; });
+      const std::lock_guard lock(mutex);
+      bodies.push_back({head.path == chat_completions, std::move(body), std::move(reply)});
+      bodies_changed.notify_one();
+      return place;
+    }
+    return nullptr;
+  }
+  HttpAnswer health() const {
+    const std::string status = queue.ends() ? "ending" : problem();
+    const OrderedJson json{{"status", status.empty() ? "ok" : status}};
+    return {.status = status.empty() ? 200 : 503, .body = json.dump()};
+  }
+  HttpAnswer listed(const std::string& path) const {
+    const OrderedJson own{
+        {"id", model.name}, {"object", "model"}, {"created", started}, {"owned_by", "shardwise"}};
+    if (path == models) {
+      return {.body = OrderedJson{{"object", "list"}, {"data", OrderedJson::array({own})}}.dump()};
+    }
+    const std::string name = unescaped(path.substr(models.size()));
+    if (name == "/" + model.name) return {.body = own.dump()};
+    return answer_of(ApiError(404, "this server has the model \"" + model.name + "\", not this one",
+                              "invalid_request_error", "model", "model_not_found"));
+  }
+
+  // ---- In threads of their own ----
+  struct Body {
+    bool chat;
+    std::string text;
+    std::unique_ptr<HttpReply> reply;
+  };
+  void read_bodies(const std::stop_token& stop) {
+    for (std::unique_lock lock(mutex);;) {
+      if (!bodies_changed.wait(lock, stop, [&] { return !bodies.empty(); })) return;
+      Body body = std::move(bodies.front());
+      bodies.pop_front();
+      lock.unlock();
+      if (!body.reply->gone()) read(std::move(body));
+      lock.lock();
+    }
+  }
+  void read(Body body) {
+    try {
+      const std::uint64_t seed = random() >> 1;  // as large as a seed can be
+      ServedRequest request = parse_request(body.chat, body.text, model, seed);
+      body.text = {};
+      body.reply->release_body();
+      TextRequest text = request.text;
+      const std::string id = (body.chat ? "chatcmpl-" : "cmpl-") + std::to_string(seed);
+      auto call = std::make_unique<Call>(model, std::move(request), id, std::move(body.reply),
+                                         std::chrono::seconds(options.request_timeout));
+      const std::lock_guard lock(mutex);
+      const auto number = queue.submit(std::move(text));
+      if (!number) return call->fail(ending());
+      call->begin();
+      calls.emplace(*number, std::move(call));
+    } catch (const ApiError& error) {
+      if (body.reply) body.reply->send(answer_of(error));
+    } catch (const std::exception& error) {
+      if (body.reply) body.reply->send(answer_of(ApiError(500, error.what(), "server_error")));
+    }
+  }
+  void write_answers(const std::stop_token& stop) {
+    while (!stop.stop_requested()) {
+      const Results results = queue.wait_for_results(pause);
+      const std::lock_guard lock(mutex);
+      for (const NewToken& token : results.tokens) {
+        if (const auto call = calls.find(token.request); call != calls.end())
+          guarded(*call->second, [&] { call->second->add(token); });
+      }
+      for (auto& [number, call] : calls) {
+        if (call->ended()) continue;
+        guarded(*call, [&, &one = *call] {
+          if (!results.failure.empty()) throw ApiError(503, results.failure, "server_error");
+          one.check_time();
+        });
+      }
+      std::erase_if(calls, [&](const auto& each) {
+        const auto& [number, call] = each;
+        const bool ends = call->ended() || call->gone();
+        if (ends && !call->complete()) queue.cancel(number);
+        return ends;
+      });
+      if (!results.failure.empty() && results.tokens.empty()) std::this_thread::sleep_for(pause / 10);
+    }
+  }
+  static void guarded(Call& call, auto f) {
+    if (call.ended() || call.gone()) return;
+    try {
+      f();
+    } catch (const ApiError& error) {
+      call.fail(error);
+    } catch (const std::exception& error) {
+      call.fail(ApiError(500, error.what(), "server_error"));
+    }
+  }
+  bool answered() {
     const std::lock_guard lock(mutex);
-    return random() >> 1;  // as large as a seed can be
-  }
-  bool has_key(const httplib::Request& http) const {
-    return options.key.empty() || same_text(http.get_header_value("Authorization"), "Bearer " + options.key);
-  }
-  /// A handler whose errors are JSON.
-  static auto guarded(auto f) {
-    return [f](const httplib::Request& http, httplib::Response& response) {
-      try {
-        f(http, response);
-      } catch (const ApiError& error) {
-        refuse(response, error);
-      } catch (const std::exception& error) {
-        refuse(response, ApiError(500, error.what(), "server_error"));
-      }
-    };
-  }
-  void add_routes() {
-    for (const bool chat : {false, true}) {
-      server.Post(chat ? "/v1/chat/completions" : "/v1/completions",
-                  guarded([this, chat](const auto& http, auto& response) { answer(chat, http, response); }));
-    }
-    server.Get(
-        "/v1/models", guarded([this](const auto&, auto& response) {
-          const nlohmann::ordered_json own{
-              {"id", model.name}, {"object", "model"}, {"created", started}, {"owned_by", "shardwise"}};
-          const nlohmann::ordered_json list{{"object", "list"},
-                                            {"data", nlohmann::ordered_json::array({own})}};
-          response.set_content(list.dump(), "application/json");
-        }));
-    server.Get("/health", [this](const auto&, auto& response) {
-      response.status = queue.ends() ? 503 : 200;
-      response.set_content(queue.ends() ? R"({"status":"ending"})" : R"({"status":"ok"})",
-                           "application/json");
-    });
-    server.set_error_handler([](const httplib::Request& http, httplib::Response& response) {
-      if (response.has_header("Content-Type")) return;  // it has an answer
-      const std::string what = response.status == 404   ? "there is no " + http.method + " " + http.path
-                               : response.status == 413 ? "the body is too large"
-                                                        : "the request cannot be read";
-      refuse(response, ApiError(response.status, what));
-    });
-  }
-  /// Bodies whose size is not known before they are read have no limit in httplib, so they are refused; and bodies from
-  /// clients without the key.
-  void refuse_before_reading() {
-    server.set_pre_routing_handler([this](const httplib::Request& http, httplib::Response& response) {
-      if (http.path != "/health" && !has_key(http)) {
-        refuse_and_close(
-            http, response,
-            ApiError(401, "the API key is missing or wrong", "invalid_request_error", "", "invalid_api_key"));
-      } else if (http.has_header("Transfer-Encoding")) {
-        refuse_and_close(http, response,
-                         ApiError(411, "the request has a Transfer-Encoding; expected Content-Length"));
-      } else if (http.has_header("Content-Encoding")) {
-        refuse_and_close(http, response,
-                         ApiError(415, "the request has a Content-Encoding; expected plain JSON"));
-      } else {
-        return httplib::Server::HandlerResponse::Unhandled;
-      }
-      return httplib::Server::HandlerResponse::Handled;
-    });
-  }
-  void listen() {
-    server.new_task_queue = [this] {
-      return new httplib::ThreadPool(static_cast<std::size_t>(options.threads));
-    };
-    server.set_payload_max_length(static_cast<std::size_t>(options.max_body) << 20);
-    server.set_read_timeout(options.client_timeout);
-    server.set_write_timeout(options.client_timeout);
-    server.set_tcp_nodelay(true);
-    server.set_keep_alive_timeout(1);                    // a connection holds a thread
-    server.set_socket_options([this](socket_t socket) {  // httplib's own let two servers share a port
-      const int yes = 1;
-      ::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-      listening = socket;
-    });
-    refuse_before_reading();
-    add_routes();
-    port = options.port;
-    if (port == 0) port = server.bind_to_any_port(options.host);
-    if (port < 0 || (options.port != 0 && !server.bind_to_port(options.host, port))) {
-      throw std::runtime_error("cannot listen on " + options.host + ", port " + std::to_string(options.port) +
-                               ": the address is not this host's, or the port is in use or not allowed");
-    }
-    ::listen(listening, 128);  // more clients at once than httplib lets wait
-    thread = std::thread([this] {
-      server.listen_after_bind();
-      ended = true;
-    });
-    while (!server.is_running() && !ended) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    return calls.empty() && bodies.empty();
   }
 
+  static constexpr std::string_view completions = "/v1/completions",
+                                    chat_completions = "/v1/chat/completions", models = "/v1/models";
   HttpOptions options;
   const ServedModel& model;
   RequestQueue& queue;
-  httplib::Server server;
-  std::mutex mutex;
+  std::function<std::string()> problem;
   std::mt19937_64 random{std::random_device()()};
   std::int64_t started = std::time(nullptr);
-  int port = 0;
-  socket_t listening = INVALID_SOCKET;
-  std::atomic<bool> ended = false;
-  std::thread thread;
+  bool checks_host = true;
+  std::atomic<int> open_requests = 0;
+  HttpListener listener;
+  std::mutex mutex;  ///< of what follows
+  std::condition_variable_any bodies_changed;
+  std::deque<Body> bodies;
+  std::map<std::size_t, std::unique_ptr<Call>> calls;  ///< by the numbers of the queue
+  std::jthread reader, writer;
 };
 
-HttpServer::HttpServer(const HttpOptions& options, const ServedModel& model, RequestQueue& queue)
-    : parts_(std::make_unique<Parts>(options, model, queue)) {
-  parts_->listen();
-}
+HttpServer::HttpServer(const HttpOptions& options, const ServedModel& model, RequestQueue& queue,
+                       std::function<std::string()> problem)
+    : parts_(std::make_unique<Parts>(options, model, queue, std::move(problem))) {}
 HttpServer::~HttpServer() {
   parts_->queue.end(true);
   parts_->queue.fail("the server ends");
-  parts_->server.stop();
-  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(parts_->options.client_timeout);
-  while (!parts_->ended && std::chrono::steady_clock::now() < end) std::this_thread::sleep_for(pause / 10);
-  if (!parts_->ended) {  // clients that read slowly
-    for_each_socket([&](int socket) {
-      if (address_of(socket, ::getsockname).second == parts_->port) ::shutdown(socket, SHUT_RDWR);
-      return false;
-    });
-  }
-  parts_->thread.join();
+  const auto end = Clock::now() + std::chrono::seconds(parts_->options.client_timeout);
+  while (!parts_->answered() && Clock::now() < end) std::this_thread::sleep_for(pause / 10);
 }
-int HttpServer::port() const { return parts_->port; }
+int HttpServer::port() const { return parts_->listener.port(); }
 
 }  // namespace tools

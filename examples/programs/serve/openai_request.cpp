@@ -5,7 +5,6 @@
 
 #include <charconv>
 #include <cmath>
-#include <mutex>
 
 namespace tools {
 
@@ -19,6 +18,10 @@ constexpr double largest_float = std::numeric_limits<float>::max();
 constexpr sw::Index most_alternatives = 20;
 constexpr std::size_t most_stops = 16, longest_stop = 1024;  // bytes
 constexpr std::size_t most_biases = 1024;
+constexpr sw::Index most_logarithms = 1 << 15;  // of an answer that is kept until its end
+/// A prompt with more bytes for each token that the server has room for is not turned into tokens, which takes long. In
+/// texts and in code a token has 2 to 5 bytes.
+constexpr std::size_t most_bytes_of_token = 32;
 
 std::string dump(const OrderedJson& json) {
   return json.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
@@ -81,23 +84,40 @@ std::string content_of(const Part& content) {
   return text;
 }
 
+/// The tokens of a prompt. Throws `ApiError` for a text that is far too long.
+std::vector<std::int32_t> encoded(const std::string& text, const char* key, const ServedModel& model,
+                                  sw::llm::EncodeOptions options = {}) {
+  const std::size_t most = static_cast<std::size_t>(model.capacity) * most_bytes_of_token;
+  if (text.size() <= most) return model.tokenizer->encode(text, options);
+  throw ApiError(400,
+                 "the prompt has " + std::to_string(text.size()) + " bytes, but the server has room for " +
+                     std::to_string(model.capacity) + " tokens, and reads up to " + std::to_string(most) +
+                     " bytes for them",
+                 "invalid_request_error", key, "context_length_exceeded");
+}
+
 std::vector<std::int32_t> dialogue(const Part& messages, const ServedModel& model) {
+  if (!model.no_chat.empty()) messages.fail(model.no_chat + "; use /v1/completions");
   if (!model.chat || !model.tokenizer) messages.fail("the model has no chat template; use /v1/completions");
+  if (std::ssize(messages.json()) > model.capacity) {
+    throw ApiError(400,
+                   "there are " + std::to_string(messages.json().size()) +
+                       " messages, but the server has room for " + std::to_string(model.capacity) + " tokens",
+                   "invalid_request_error", "messages", "context_length_exceeded");
+  }
   sw::Json rendered = sw::Json::array();
   messages.for_each([&](const Part& message) {
-    message.only({"role", "content", "name", "refusal"});
-    message.must_be("refusal", nullptr);
-    rendered.push_back(
-        {{"role", message.get<std::string>("role")}, {"content", content_of(message["content"])}});
+    message.only(
+        {"role", "content", "name", "refusal", "tool_calls", "function_call", "annotations", "audio"});
+    // A client sends earlier answers as it got them.
+    for (const char* key : {"refusal", "function_call", "audio"}) message.must_be(key, nullptr);
+    for (const char* key : {"tool_calls", "annotations"}) message.must_be(key, sw::Json::array());
+    const std::string role = message.get<std::string>("role");
+    const bool none = role == "assistant" && message.json().contains("content") && message["content"].null();
+    rendered.push_back({{"role", role}, {"content", none ? "" : content_of(message["content"])}});
   });
   if (rendered.empty()) messages.expected("a list of one or more messages");
-  const auto render = [&] {
-    static std::mutex
-        one_at_a_time;  // a template may ask for the date, by a function that threads cannot share
-    const std::lock_guard lock(one_at_a_time);
-    return model.chat->render(rendered, true);
-  };
-  return model.tokenizer->encode(render(), {.add_special_tokens = false});
+  return encoded(model.chat->render(rendered, true), "messages", model, {.add_special_tokens = false});
 }
 
 std::vector<std::int32_t> prompt_of(const Part& prompt, const ServedModel& model) {
@@ -107,7 +127,7 @@ std::vector<std::int32_t> prompt_of(const Part& prompt, const ServedModel& model
     return ids;
   }
   if (!model.tokenizer) prompt.fail("the model has no tokenizer, so it must be a list of tokens");
-  return model.tokenizer->encode(prompt.get<std::string>());
+  return encoded(prompt.get<std::string>(), "prompt", model);
 }
 
 void read_sampling(const Part& part, sw::llm::SamplingOptions& sampling) {
@@ -193,6 +213,10 @@ ServedRequest request_of(bool chat, const Part& part, const ServedModel& model, 
                        std::to_string(room) + " new ones, not for " + std::to_string(text.new_tokens),
                    "invalid_request_error", key, "context_length_exceeded");
   }
+  if (!request.stream && text.most_probable >= 0 &&
+      text.new_tokens * (1 + text.most_probable) > most_logarithms)
+    part["logprobs"].fail("the answer may have more than " + std::to_string(most_logarithms) +
+                          " log-probabilities; ask for fewer tokens, or for a stream");
   text.check(model.vocabulary, model.known, model.tokenizer != nullptr);
   return request;
 }

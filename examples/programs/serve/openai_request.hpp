@@ -33,9 +33,11 @@ struct ServedModel {
   std::string name;
   const sw::llm::Tokenizer* tokenizer;  ///< null: prompts are lists of tokens
   const sw::llm::ChatTemplate* chat;    ///< null: there are no dialogues
-  sw::Index vocabulary, known;          ///< see `Generator`
-  sw::Index capacity;                   ///< the most tokens of a prompt and its text
-  std::vector<std::int32_t> ends{};     ///< end texts
+  std::string no_chat{};                ///< why not, if there is a template that cannot be read
+  sw::Index vocabulary;
+  KnownIds known;
+  sw::Index capacity;                ///< the most tokens of a prompt and its text
+  std::vector<std::int32_t> ends{};  ///< end texts
 };
 
 struct ServedRequest {
@@ -44,7 +46,7 @@ struct ServedRequest {
 };
 
 /// The request with this body for /v1/completions, or for /v1/chat/completions. `seed` is for a body without one.
-/// Throws `ApiError`. Several threads may call it.
+/// Throws `ApiError`. A template may ask for the date, by a function that threads cannot share: call it in one thread.
 ServedRequest parse_request(bool chat, std::string_view body, const ServedModel& model, std::uint64_t seed);
 
 /// The JSON of an answer, token by token, or at once.

@@ -3,13 +3,10 @@
 #pragma once
 
 /// @file
-/// Hands requests from the threads that read them to the one that computes, and tokens back.
+/// Hands requests from the threads that read and answer them to the one that computes, and tokens back.
 
 #include <chrono>
 #include <condition_variable>
-#include <deque>
-#include <map>
-#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -19,40 +16,6 @@
 
 namespace tools {
 
-/// The tokens of one request, on their way to the thread that answers it. There are at most as many as the request
-/// asks for, so a reader that is slow does not hold up others.
-class Reply {
- public:
-  struct Next {
-    std::deque<NewToken> tokens;
-    std::string failure;  ///< not empty: there will be no more
-  };
-  /// The tokens that have come since, after up to this time.
-  Next wait(std::chrono::milliseconds time) {
-    std::unique_lock lock(mutex_);
-    changed_.wait_for(lock, time, [&] { return !next_.tokens.empty() || !next_.failure.empty(); });
-    Next result{std::move(next_.tokens), next_.failure};
-    next_.tokens.clear();
-    return result;
-  }
-
-  void add(NewToken token) {
-    const std::lock_guard lock(mutex_);
-    next_.tokens.push_back(std::move(token));
-    changed_.notify_one();
-  }
-  void fail(std::string why) {
-    const std::lock_guard lock(mutex_);
-    next_.failure = std::move(why);
-    changed_.notify_one();
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  Next next_;
-};
-
 /// The changes that all ranks make before a step.
 struct News {
   std::vector<TextRequest> added{};      ///< in the order of their numbers
@@ -61,49 +24,55 @@ struct News {
   bool gives_up = false;                 ///< those that are under way are not finished
 };
 
+/// The results of the thread that computes.
+struct Results {
+  std::vector<NewToken> tokens;
+  std::string failure;  ///< not empty: there will be no more
+};
+
 class RequestQueue {
  public:
-  /// `longest`: requests that have not ended, at most.
-  explicit RequestQueue(std::size_t longest) : longest_(longest) {}
-
-  /// Null if there are too many requests, or if the server ends.
-  std::shared_ptr<Reply> submit(TextRequest request) {
+  /// The request's number; nothing if the server ends.
+  std::optional<std::size_t> submit(TextRequest request) {
     const std::lock_guard lock(mutex_);
-    if (news_.ends || open_ == longest_) return nullptr;
-    ++open_;
-    auto reply = std::make_shared<Reply>();
-    replies_[next_] = reply;
-    numbers_[reply.get()] = next_++;
+    if (news_.ends) return std::nullopt;
     news_.added.push_back(std::move(request));
-    changed_.notify_one();
-    return reply;
+    news_changed_.notify_one();
+    return next_++;
   }
-  /// Frees what is left of a request whose client is gone.
-  void cancel(const std::shared_ptr<Reply>& reply) {
+  /// Frees what is left of a request.
+  void cancel(std::size_t number) {
     const std::lock_guard lock(mutex_);
-    const auto found = numbers_.find(reply.get());
-    if (found == numbers_.end()) return;  // it has ended
-    news_.cancelled.push_back(found->second);
-    forget(found->second);
-    changed_.notify_one();
+    news_.cancelled.push_back(number);
+    news_changed_.notify_one();
   }
   /// Refuses requests from now on.
   void end(bool gives_up) {
     const std::lock_guard lock(mutex_);
     news_.ends = true;
     news_.gives_up = gives_up;
-    changed_.notify_one();
+    news_changed_.notify_one();
   }
   bool ends() const {
     const std::lock_guard lock(mutex_);
     return news_.ends;
   }
+  /// The results that have come since, after up to this time.
+  Results wait_for_results(std::chrono::milliseconds time) {
+    std::unique_lock lock(mutex_);
+    results_changed_.wait_for(lock, time,
+                              [&] { return !results_.tokens.empty() || !results_.failure.empty(); });
+    Results all{std::move(results_.tokens), results_.failure};
+    results_.tokens.clear();
+    results_changed_.notify_all();
+    return all;
+  }
 
   /// For the thread that computes: returns after up to this time, earlier if there are news. Whether there are any.
   bool wait(std::chrono::milliseconds time) {
     std::unique_lock lock(mutex_);
-    return changed_.wait_for(lock, time,
-                             [&] { return !news_.added.empty() || !news_.cancelled.empty() || news_.ends; });
+    return news_changed_.wait_for(
+        lock, time, [&] { return !news_.added.empty() || !news_.cancelled.empty() || news_.ends; });
   }
   News take() {
     const std::lock_guard lock(mutex_);
@@ -114,39 +83,28 @@ class RequestQueue {
     std::swap(result.cancelled, news_.cancelled);
     return result;
   }
-  /// To the reply of the request with this number, unless it was cancelled.
+  /// Waits if the thread that answers, which does not wait for clients, is far behind.
   void deliver(NewToken token) {
-    const std::lock_guard lock(mutex_);
-    const auto found = replies_.find(token.request);
-    if (found == replies_.end()) return;
-    const bool last = token.end != TextEnd::none;
-    const std::size_t number = token.request;
-    found->second->add(std::move(token));
-    if (last) forget(number);
+    std::unique_lock lock(mutex_);
+    results_changed_.wait(lock, [&] { return results_.tokens.size() < most_results; });
+    results_.tokens.push_back(std::move(token));
+    results_changed_.notify_all();
   }
   /// Ends all requests.
   void fail(const std::string& why) {
     const std::lock_guard lock(mutex_);
-    for (auto& [number, reply] : replies_) reply->fail(why);
-    replies_.clear();
-    numbers_.clear();
-    open_ = 0;
+    results_.failure = why;
+    results_changed_.notify_all();
   }
 
  private:
-  void forget(std::size_t number) {
-    const auto found = replies_.find(number);
-    numbers_.erase(found->second.get());
-    replies_.erase(found);
-    --open_;
-  }
+  static constexpr std::size_t most_results = 4096;
 
   mutable std::mutex mutex_;
-  std::condition_variable changed_;
-  std::size_t longest_, open_ = 0, next_ = 0;
+  std::condition_variable news_changed_, results_changed_;
+  std::size_t next_ = 0;
   News news_;
-  std::map<std::size_t, std::shared_ptr<Reply>> replies_;
-  std::map<const Reply*, std::size_t> numbers_;
+  Results results_;
 };
 
 }  // namespace tools

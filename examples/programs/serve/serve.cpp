@@ -27,6 +27,10 @@ void add_options(CLI::App& app, ServerOptions& options) {
       ->check(CLI::Range(0, 65535));
   app.add_option("--name", options.name,
                  "name of the model in requests; default: that of the folder or file");
+  app.add_option(
+         "--allow-host", options.http.allowed_hosts,
+         "a name of this server in requests, or of a web page that may use it; may be given several times")
+      ->allow_extra_args(false);
   add_count(app, "--rows", options.rows, "how many texts are written at once");
   add_count(app, "--queue", options.queue, "how many requests may wait for a row; more are refused");
   add_count(app, "--context", options.context,
@@ -34,7 +38,7 @@ void add_options(CLI::App& app, ServerOptions& options) {
   app.add_option("--max-body", options.http.max_body, "MiB of a request, at most")
       ->check(CLI::Range(1, 1 << 10));
   app.add_option("--client-timeout", options.http.client_timeout,
-                 "seconds that a client may take to send or receive more")
+                 "seconds that a client may take to send a head, to send a body, and to receive 64 KiB")
       ->check(CLI::Range(1, 1 << 20));
   app.add_option("--request-timeout", options.http.request_timeout,
                  "seconds for an answer, from the arrival of its request on")

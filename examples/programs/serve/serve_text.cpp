@@ -13,8 +13,8 @@
 #include "../common/expect_weights.hpp"
 #include "../common/host_memory.hpp"
 #include "../common/job_hosts.hpp"
-#include "../common/stop_signal.hpp"
 #include "../common/text_inputs.hpp"
+#include "heartbeat.hpp"
 
 namespace tools {
 
@@ -78,29 +78,30 @@ class Exchange {
   sw::Communicator ranks_;
 };
 
-/// For rank 0: ends the queue when a signal arrives, and what is under way after some time.
+/// For rank 0: ends the queue when a signal arrives at any rank, and what is under way after some time.
 class Ending {
  public:
-  Ending(RequestQueue& queue, int seconds) : queue_(queue), seconds_(seconds) {}
+  Ending(const Heartbeat& ranks, RequestQueue& queue, int seconds)
+      : ranks_(ranks), queue_(queue), seconds_(seconds) {}
   void look() {
     const auto now = Clock::now();
-    if (!signal_.asked()) return;
+    if (!ranks_.asked()) return;
     if (!queue_.ends()) since_ = now;
     queue_.end(now - since_ >= seconds_);
   }
 
  private:
-  StopSignal signal_;
+  const Heartbeat& ranks_;
   RequestQueue& queue_;
   std::chrono::seconds seconds_;
   Clock::time_point since_;
 };
 
 /// Writes the texts of all requests until the end. `queue` is rank 0's.
-void write_texts(Generator& generator, RequestQueue& queue, int drain_timeout) {
+void write_texts(Generator& generator, const Heartbeat& ranks, RequestQueue& queue, int drain_timeout) {
   const Exchange exchange(sw::world());
   const bool first = sw::world().rank() == 0;
-  Ending ending(queue, drain_timeout);
+  Ending ending(ranks, queue, drain_timeout);
   for (;;) {
     if (first) ending.look();
     if (!generator.busy()) {
@@ -143,16 +144,23 @@ void serve(const ServerOptions& options) {
   warn_of_torn_groups(job);
   const auto tokenizer = tokenizer_of(options.weights, config.vocabulary);
   std::optional<sw::llm::ChatTemplate> chat;
-  if (tokenizer) chat = chat_template_of(options.weights);
-  const ServedModel served{
-      .name = options.name.empty() ? std::filesystem::canonical(options.weights).filename().string()
-                                   : options.name,
-      .tokenizer = tokenizer ? &*tokenizer : nullptr,
-      .chat = chat ? &*chat : nullptr,
-      .vocabulary = config.vocabulary,
-      .known = tokenizer ? std::min(tokenizer->vocabulary(), config.vocabulary) : config.vocabulary,
-      .capacity = options.context.value_or(config.context),
-      .ends = ends_of(options.weights, tokenizer)};
+  std::string no_chat;
+  try {
+    if (tokenizer) chat = chat_template_of(options.weights);
+  } catch (const std::runtime_error& error) {
+    no_chat = error.what();
+    if (job.rank() == 0) std::fprintf(stderr, "note: no /v1/chat/completions: %s\n", no_chat.c_str());
+  }
+  const ServedModel served{.name = options.name.empty()
+                                       ? std::filesystem::canonical(options.weights).filename().string()
+                                       : options.name,
+                           .tokenizer = tokenizer ? &*tokenizer : nullptr,
+                           .chat = chat ? &*chat : nullptr,
+                           .no_chat = no_chat,
+                           .vocabulary = config.vocabulary,
+                           .known = known_ids(tokenizer, config.vocabulary),
+                           .capacity = options.context.value_or(config.context),
+                           .ends = ends_of(options.weights, tokenizer)};
   check_memory(job, config, options.weight_bits, options.rows, served.capacity);
   const auto model = make_text_model(job, config, options.weight_bits);
   model->load_from(options.weights);
@@ -161,15 +169,16 @@ void serve(const ServerOptions& options) {
                           ? Decode([&](std::span<const std::int32_t> ids) { return tokenizer->decode(ids); })
                           : Decode());
 
-  RequestQueue queue(static_cast<std::size_t>(options.rows + options.queue));
+  const Heartbeat ranks(sw::world());
+  RequestQueue queue;
   std::optional<HttpServer> server;
   std::string problem;
   if (job.rank() == 0) {
     HttpOptions http = options.http;
     if (const char* key = std::getenv("SHARDWISE_API_KEY")) http.key = key;
-    http.threads = static_cast<int>(options.rows + options.queue) + 16;  // all requests, and refusals
+    http.requests = static_cast<int>(options.rows + options.queue);
     try {
-      server.emplace(http, served, queue);
+      server.emplace(http, served, queue, [&ranks] { return ranks.problem(); });
     } catch (const std::runtime_error& error) {
       problem = error.what();
     }
@@ -181,7 +190,7 @@ void serve(const ServerOptions& options) {
                 options.http.host.c_str(), server->port(), options.rows, served.capacity);
     std::fflush(stdout);
   }
-  write_texts(generator, queue, options.drain_timeout);
+  write_texts(generator, ranks, queue, options.drain_timeout);
 }
 
 }  // namespace tools
