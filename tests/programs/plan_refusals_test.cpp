@@ -80,7 +80,9 @@ TEST_CASE("plan refuses options that do not go together") {
       {"--decode --layers 2 --features 64 --heads 2 --hidden 96 --vocabulary 64 --context 8 --dp 2",
        "--dp does not go with --decode"},
       {"--weight-bits 8", "--weight-bits needs --decode"},
-      {search + "--batch 4", "--search needs --speeds"},
+      {small_plan + "--speeds nowhere",
+       "--speeds: nowhere is neither a file nor one of epyc-10g, epyc-100g, xeon"},
+      {search + "--batch 4 --speeds xeon --ranks-per-host 2", "--speeds: .* no speed across hosts"},
   });
 }
 

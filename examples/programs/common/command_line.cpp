@@ -351,6 +351,15 @@ void CommandLine::print_note() const {
   if (!note_.empty()) std::fprintf(stderr, "%s: %s\n", get_name().c_str(), note_.c_str());
 }
 
+std::string command_of(int argc, char** argv) {
+  std::string all;
+  for (int i = 0; i < argc; ++i) {
+    const std::string word = argv[i];
+    all += i == 0 ? word.substr(word.rfind('/') + 1) : " " + word;
+  }
+  return all;
+}
+
 int after_output(int code) {
   const bool written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
   if (!written) std::fprintf(stderr, "the standard output cannot be written\n");

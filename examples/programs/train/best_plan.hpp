@@ -12,7 +12,7 @@
 
 namespace tools {
 
-/// The options of the plan with the fastest step for all ranks of the job, at the speeds in this file, as
+/// The options of the plan with the fastest step for all ranks of the job, at the speeds in this file or of this name, as
 /// "--dp 2 --tp 1 --zero 0 --micro-batches 1". A rank may use its part of its host's memory. Rank 0 searches, and says
 /// what it found. Collective. Throws `std::invalid_argument` if no plan is possible, `std::runtime_error` for a wrong
 /// file, on all ranks.
