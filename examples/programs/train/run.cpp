@@ -447,9 +447,11 @@ void Run::evaluate(TrainedModel& model, std::int64_t step) {
   held_out_loss_ = loss;
   progress_->show_held_out(step, loss, best);
   if (!best) return;
+  if (!options_.export_best.empty()) {
+    best_exported_ = best_.replace(loss, step, [&] { export_to(options_.export_best, model); });
+    if (!best_exported_) return;  // the next best model may find a disk that is not full
+  }
   best_loss_ = loss;
-  if (!options_.export_best.empty())
-    best_.replace(loss, step, [&] { export_to(options_.export_best, model); });
 }
 
 sw::Json Run::settings() const {
