@@ -141,7 +141,8 @@ class ConfigTest(InFolder):
                             ('model = "8#b"\n', ':1: model: unterminated string "8; strings may not'),
                             ('communicate-as = [\n"a=1",\n"a=2"\n]\ndpp = 2\n', ":5: dpp is not an option"),
                             ('communicate-as = [\n"float"\n', ": unterminated array: ] is missing"),
-                            ("help = true\n", ":1: help may only be given on the command line")):
+                            ("help = true\n", ":1: help may only be given on the command line"),
+                            ("communicate-as = [" + '"",' * 100000 + "]\n", " has more than 256 KiB")):
             done = self.plan(text)
             self.assertEqual(done.returncode, 110, done)
             self.assertIn(f"shardwise-plan: {self.path}/run.toml{error}", done.stderr)

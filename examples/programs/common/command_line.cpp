@@ -202,8 +202,13 @@ class CommandLine::ConfigFile : public CLI::ConfigTOML {
   explicit ConfigFile(CommandLine& app) : app_(app) {}
 
   std::vector<CLI::ConfigItem> from_config(std::istream& input) const override {
-    std::stringstream text{std::string(std::istreambuf_iterator<char>(input), {})};
     const std::string path = app_.get_config_ptr()->as<std::string>();
+    constexpr std::size_t longest = 256 << 10;  // CLI11 takes long for long lists
+    std::string given(longest + 1, '\0');
+    input.read(given.data(), static_cast<std::streamsize>(given.size()));
+    given.resize(static_cast<std::size_t>(input.gcount()));
+    if (given.size() > longest) throw CLI::ConfigError(path + " has more than 256 KiB, expected options");
+    std::stringstream text{given};
     if ((text >> std::ws).peek() == '{') {
       if (!app_.get_option_no_throw("--model-config"))
         throw CLI::ConfigError(path + " is JSON, expected TOML with a line such as format = \"pytorch\"");
