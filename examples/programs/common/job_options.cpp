@@ -160,7 +160,7 @@ void add_job_options(CLI::App& app, JobOptions& options) {
 
 namespace {
 
-/// Throws for sizes that are no model, in terms of the options.
+/// Throws if the sizes do not make a model, in terms of the options.
 void check_sizes(const sw::llm::LlamaConfig& model) {
   const auto check = [](bool multiple, const std::string& option, sw::Index value, const std::string& other,
                         sw::Index divisor) {

@@ -24,7 +24,7 @@ inline sw::StepNames step_names(const StepJob& job) {
   return names;
 }
 
-/// What a picture of a step shows: the model, the mesh, the step, its speed and the command.
+/// The lines of a picture of a step: the model, the mesh, the step, its speed and the command.
 inline std::string about_step(const StepJob& job, double seconds, const std::string& command) {
   std::array<char, 100> speed{};
   std::snprintf(speed.data(), speed.size(), "%.4g s a step, %.0f tokens a second", seconds,
