@@ -526,7 +526,7 @@ class TemplateExpressions : protected TemplateReader {
   }
   /// The member "a", or the member "b" of that, as "a.b"; the value itself without a path.
   static Value attribute_of(Value value, const Value& path) {
-    for (std::string_view rest = path ? string_of(path) : ""; !rest.empty();) {
+    for (std::string_view rest = path ? std::string_view(string_of(path)) : ""; !rest.empty();) {
       const std::string_view key = rest.substr(0, rest.find('.'));
       value = part_of(value, value_of(std::string(key)));
       rest.remove_prefix(std::min(key.size() + 1, rest.size()));
