@@ -101,7 +101,9 @@ std::string option_error(const CLI::App& app, const CLI::ParseError& error) {
       continue;
     const std::vector<std::string>& given = option->results();
     if (kind == "ArgumentMismatch") {
-      return name + " has " + (given.empty() ? "no value" : "the values " + CLI::detail::join(given, " ")) +
+      return name + " has " +
+             (given.empty() || text.ends_with(" missing") ? "no value"
+                                                          : "the values " + CLI::detail::join(given, " ")) +
              ", expected " + (option->get_items_expected_max() == 1 ? "one " : "") + value_of(*option);
     }
     for (const std::string& word : given) {
