@@ -100,6 +100,9 @@ def check(page, file):
     page.run("shown.forEach(p => p.section.open = true)")
 
     # The table has the sums of the trace.
+    about = trace["otherData"]["about"]
+    assert page.run("[...find('#lines').children].map(line => line.textContent)") == about
+    assert page.run("document.title") == (about or ["Time and memory by rank"])[0]
     calls = [e for e in trace["traceEvents"] if "kind" in e.get("args", {})]
     assert page.run("find('#calls').hidden") == (not calls)
     if calls:

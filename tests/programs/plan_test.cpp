@@ -420,7 +420,8 @@ TEST_CASE("--draw: a rank's step, or a pipeline's schedule, as a page or a trace
                 "parallel; activations are kept$"));
   CHECK(matches(about.at(2), "^[0-9.e+]+ s a step, [0-9]+ tokens a second$"));
   CHECK(matches(about.at(3), "^shardwise-plan --model 8b --dp 8 .*--draw plan_test.json$"));
-  CHECK(matches(about.at(4), "^Shardwise [0-9.]+"));
+  CHECK(matches(about.at(4), "^Times are modelled: 50.00 TFLOP/s; .*"));
+  CHECK(matches(about.at(5), "^Shardwise [0-9.]+"));
   CHECK(page.starts_with("<!doctype html>"));
   CHECK(page.find(step.substr(step.find("\"traceEvents\""))) != std::string::npos);
   const Json schedule =

@@ -514,7 +514,8 @@ int main(int argc, char** argv) {
     const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
     if (!options.draw.empty()) {
       const std::string name = "rank " + std::to_string(rank_of(job, plans.front().at));
-      draw_step(options.draw, job, plans.front().at, name, speeds, command_of(argc, argv));
+      draw_step(options.draw, job, plans.front().at, name, speeds,
+                command_of(argc, argv) + "\nTimes are modelled: " + text_of(named, speeds));
     }
     if (options.json) {
       print_json(job, plans, known, time.count());

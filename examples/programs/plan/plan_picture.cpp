@@ -14,8 +14,7 @@ namespace {
 
 std::string trace_of(const StepJob& job, const JobSizes& coordinates, const std::string& name,
                      const sw::Speeds& speeds, const std::string& command) {
-  const std::string about = about_step(job, price_of(job, coordinates, speeds), command) +
-                            "\nTimes are modelled: " + sw::speeds_text(speeds);
+  const std::string about = about_step(job, price_of(job, coordinates, speeds), command);
   if (job.sizes[0] > 1)
     return sw::trace_file(schedule_of(job), costs_of(job, coordinates, speeds), job.schedule + ": " + about,
                           true);
