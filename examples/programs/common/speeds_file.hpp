@@ -3,8 +3,8 @@
 #pragma once
 
 /// @file
-/// speeds.json: the speeds that `shardwise-measure` finds and `shardwise-plan --speeds` reads; and speeds with names, for
-/// those who have measured nothing.
+/// speeds.json: the speeds that `shardwise-measure` finds and `shardwise-plan --speeds` reads; and speeds with names,
+/// for those who have measured nothing.
 
 #include <cmath>
 

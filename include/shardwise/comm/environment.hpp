@@ -55,8 +55,8 @@ class WaitNotice {
   Watch* watch_ = nullptr;
 };
 
-/// Reports the message, unless another rank already reports one, and ends the whole job. With `failed` it returns if all
-/// ranks call it, or reach the end, within two seconds.
+/// Reports the message, unless another rank already reports one, and ends the whole job. With `failed` it returns if
+/// all ranks call it, or reach the end, within two seconds.
 int end_job(std::string_view message, int code, bool failed = false);
 
 /// Throws `std::runtime_error` if MPI knows only this process although its innermost launcher started several, each
@@ -104,8 +104,8 @@ class Environment {
 ///
 /// An exception on any rank ends the whole job: one line on stderr, `shardwise: rank R of N: MESSAGE`, and
 /// `MPI_Abort` with 1, or `no_answer_code` for an `MpiError`. A non-zero exit code also ends it. If all ranks fail or
-/// finish within two seconds, as they do for a wrong path, MPI is finalised instead. A rank that waits for others for 60 s reports this on stderr and keeps waiting;
-/// SHARDWISE_WAIT_NOTICE sets the number of seconds (0: no reports).
+/// finish within two seconds, as they do for a wrong path, MPI is finalised instead. A rank that waits for others for
+/// 60 s reports this on stderr and keeps waiting; SHARDWISE_WAIT_NOTICE sets the number of seconds (0: no reports).
 template <class F>
 int run(int argc, char** argv, F f) {
   detail::handle_terminate();

@@ -156,8 +156,9 @@ inline std::string trace_file(const std::vector<Event>& events, const StepNames&
   return detail::trace_of(detail::TraceEntries(0, zero, process, 0).of(events, names), about);
 }
 
-/// A trace of a pipeline schedule: each rank is a process, and a second is a unit of the costs. With `seconds` the costs
-/// are seconds. Throws `std::invalid_argument`, with the problem, if the schedule cannot be proved or a cost is not finite.
+/// A trace of a pipeline schedule: each rank is a process, and a second is a unit of the costs. With `seconds` the
+/// costs are seconds. Throws `std::invalid_argument`, with the problem, if the schedule cannot be proved or a cost is
+/// not finite.
 inline std::string trace_file(const PipelineSchedule& schedule, const Costs& costs = {},
                               const std::string& about = {}, bool seconds = false) {
   detail::check_costs("trace_file", costs, schedule.stages());
