@@ -62,7 +62,8 @@ inline Json take_value(std::string_view& rest, std::uint32_t type, bool lists, s
     if (lists && (each == 5 || each == 8)) value = Json::array();
     auto left = take_number<std::uint64_t>(rest);
     if (left > elements)
-      fail<std::runtime_error>({"a list of ", left, ", but all lists may have ", longest_lists, " elements"});
+      fail<std::runtime_error>(
+          {"a list of ", left, ", but all lists together may have ", longest_lists, " elements"});
     for (elements -= left; left > 0; --left) {
       Json one = take_value(rest, each, false, elements);
       if (value.is_array()) value.push_back(std::move(one));
