@@ -4,9 +4,9 @@
 """make.py OUTPUT [HEADER…]: writes shardwise/shardwise.hpp, or other headers, and all of Shardwise that they include, as one
 header. Where SHARDWISE_WITHOUT_MPI is defined, it has one process and no MPI library."""
 
+import argparse
 import pathlib
 import re
-import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 INCLUDE = HERE.parent.parent / "include"
@@ -30,15 +30,19 @@ def text_of(name, seen):
     return re.sub(r"\n{3,}", "\n\n", "".join(lines))
 
 
-def main(output, *headers):
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("output", metavar="OUTPUT", help="the file to write")
+    parser.add_argument("headers", nargs="*", metavar="HEADER", default=["shardwise/shardwise.hpp"])
+    options = parser.parse_args()
     seen = set()
-    text = "".join(text_of(name, seen) for name in headers or ["shardwise/shardwise.hpp"])
+    text = "".join(text_of(name, seen) for name in options.headers)
     license = (HERE / "one_process_mpi.h").read_text(encoding="utf-8").split("\n")[:2]
-    pathlib.Path(output).write_text(
+    pathlib.Path(options.output).write_text(
         "\n".join(license) + "\n"
         "// Generated from Shardwise's headers by cmake/single_header/make.py. With -DSHARDWISE_WITHOUT_MPI it needs no MPI.\n"
         f"#pragma once\n{text}", encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main()

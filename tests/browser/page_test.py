@@ -100,6 +100,9 @@ def check(page, file):
     page.run("shown.forEach(p => p.section.open = true)")
 
     # The table has the sums of the trace.
+    about = trace["otherData"]["about"]
+    assert page.run("[...find('#lines').children].map(line => line.textContent)") == about
+    assert page.run("document.title") == (about or ["Time and memory by rank"])[0]
     calls = [e for e in trace["traceEvents"] if "kind" in e.get("args", {})]
     assert page.run("find('#calls').hidden") == (not calls)
     if calls:
@@ -112,7 +115,8 @@ def check(page, file):
         for args in own:
             key = args["phase"], args["kind"], args["axes"]
             by_key[key] = by_key.get(key, 0) + (not args.get("waits"))
-        assert {tuple(row[:3]): int(row[3]) for row in rows[1:-1]} == by_key, (rows, by_key)
+        counts = {tuple(row[:3]): 0 if row[3] == "only waits" else int(row[3]) for row in rows[1:-1]}
+        assert counts == by_key, (rows, by_key)
         assert int(rows[-1][3]) == sum(by_key.values()), rows[-1]
         assert rows[-1][4] == page.run("bytesText(%d)" % sum(args["bytes"] for args in own)), rows[-1]
 

@@ -95,6 +95,52 @@ TEST_CASE("the chat templates of each family write what Jinja2 writes, and learn
             .ends_with("assistant\n<think>\n\n</think>\n\n\u27e6 4 <|im_end|>\n\u27e7"));
 }
 
+TEST_CASE("each part of the language writes what Jinja2 writes") {
+  const auto all = OrderedJson::parse(read_text(folder / "chat_templates.json"));
+  CHECK(all["forms"].size() > 40);
+  for (const auto& each : all["forms"].items()) {
+    const std::string &form = each.key(), expected = each.value();
+    CAPTURE(form);
+    const OrderedJson& given = all["forms of"];
+    CHECK(llm::ChatTemplate(form).rendered(given["messages"], false, given["variables"]).text == expected);
+  }
+}
+
+TEST_CASE("what a template may not do") {
+  const auto refused = [](const std::string& text) {
+    try {
+      return llm::ChatTemplate(text).render(Json::parse(R"([{"role": "user"}])"), false);
+    } catch (const std::runtime_error& error) {
+      return std::string(error.what());
+    }
+  };
+  for (const char* bad :
+       {"{% break %}", "{% for m in messages %}{% set x %}{% break %}{% endset %}{% endfor %}",
+        "{% set x = %}", "{% for m in messages %}{% macro f() %}{% continue %}{% endmacro %}{% endfor %}",
+        "{{ 2 ** 3 }}", "{{ 'a' | indent }}", "{{ 'a' is callable }}", "{{ 'a' | default(value=1) }}",
+        "{{ {'a' 1} }}", "{{ 'a'.title() }}", "{{ 'a' | replace('a') }}",
+        "{{ 'a' | replace('a', 'b', 'c', 'd') }}", "{{ 'a' | default('a', default_value='b') }}",
+        "{{ '\\ud800' }}", "{{ '\\u12' }}", "{{ 1.a }}"})
+    CHECK_MESSAGE(refused(bad).find("is not supported") != std::string::npos, bad);
+  for (const auto& each : {std::pair{"{{ '\u00e9' | upper }}", "expected a text of ASCII characters"},
+                           {"{{ 'a' < 1 }}", "it is \"a\", expected a number"},
+                           {"{{ 1 / 0 }}", "expected a divisor that is not 0"},
+                           {"{{ 1.5 // 0 }}", "expected a divisor that is not 0"},
+                           {"{{ range(1, 2, 0) }}", "expected a step that is not 0"},
+                           {"{{ range(200000000) | length }}", "it takes too many steps"},
+                           {"{{ 'a' * 100000000 }}", "it makes texts of more than 8 MiB"},
+                           {"{{ 'a1' | int }}", "expected a text of digits"},
+                           {"{{ {'a': 1} }}", "expected a text or a number"},
+                           {"{{ {1: 2} }}", "expected a text"},
+                           {"{{ [1] | map(attribute='a') | list }}", "expected a value"},
+                           {"{{ 1 is sameas 1 }}", "expected true, false or none"}})
+    CHECK_MESSAGE(refused(each.first).find(each.second) != std::string::npos, refused(each.first));
+  // Its operands are not copied again and again.
+  std::string long_one = "{{ 'a'";
+  for (int i = 0; i < 100000; ++i) long_one += " ~ 'a'";
+  CHECK(refused(long_one + " }}").find("it takes too many steps") != std::string::npos);
+}
+
 TEST_CASE("what a template's macros see, and what they may not do") {
   const auto written = [](const std::string& text) {
     return llm::ChatTemplate(text, "<s>")
@@ -122,9 +168,9 @@ TEST_CASE("what a template's macros see, and what they may not do") {
                 "%}{{ f(30) }}")
             .starts_with("chat template: line 1: it "));
   for (const char* bad :
-       {"{% macro f(n) %}{% endmacro %}{{ f(1, 2) }}", "{% macro f(n) %}{% endmacro %}{{ f(n=1) }}",
+       {"{% macro f(n) %}{% endmacro %}{{ f(1, 2) }}", "{% macro f(n) %}{% endmacro %}{{ f(m=1) }}",
         "{% macro f(n) %}{% generation %}{% endgeneration %}{% endmacro %}", "{% macro f %}{% endmacro %}",
-        "{% macro f(n) %}{{ n | upper }}{% endmacro %}"})
+        "{% macro f(n) %}{{ n | round }}{% endmacro %}"})
     CHECK(refused(bad).find("is not supported") != std::string::npos);
 }
 

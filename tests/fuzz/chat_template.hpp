@@ -22,6 +22,12 @@ inline Target chat_template() {
       "{% macro f(a, b='-') %}{{ a ~ b }}{% if a %}{{ f(a[1:]) }}{% endif %}{% endmacro %}{% set all = [] %}"
       "{% for m in messages | rejectattr('role', 'in', ['tool']) %}{% set all = all + [m, loop.previtem] %}"
       "{{ f(m.get('content', 'x') | replace('H', '')) }}{{ m.keys() | join(', ') }}{% endfor %}",
+      "{% for m in messages %}{% if 1 <= loop.index / 2.5 < 2 %}{% continue %}{% endif %}{% set x %}{{ m | "
+      "dictsort "
+      "| map('first') | join }}{% endset %}{{ {'a': [x], 'b': ('c', -1)} | tojson(indent=2, separators=(',', "
+      "':')) "
+      "}}{{ x | title | d('e') * 2 }}{% else %}{{ range(3) | sort(reverse=true) | last is divisibleby 2 }}{% "
+      "endfor %}",
   };
   return {"chat_template", seeds, [](std::string_view input) {
             const auto messages = shardwise::parse_json(

@@ -12,6 +12,7 @@
 #include <shardwise/ops/reshape.hpp>
 #include <shardwise/tensor/distribute.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <numeric>
@@ -288,4 +289,18 @@ TEST_CASE("printing: each rank tells what it has") {
   const auto first = sw::zeros<double, Shard<0>>(mesh, {1, 2000});  // more than are printed
   CHECK(text(first) == "f64 [1 x 2000] as tp Shard<0>; rank " + mine +
                            (mesh.rank() == 0 ? " has [1 x 2000] from [0, 0]" : " has nothing"));
+}
+
+TEST_CASE("printing: the blocks of all ranks, also of a dry mesh") {
+  sw::Recorder counts;
+  const sw::Mesh<sw::dp, sw::tp> dry(counts, {3, 2});
+  CHECK(sw::block_table(sw::zeros<float, Shard<0>, Shard<1>>(dry, {13, 20})) ==
+        "f32 [13 x 20] as dp Shard<0>, tp Shard<1>\n"
+        "dp 0, tp 0: [5 x 10] from [0, 0]\ndp 0, tp 1: [5 x 10] from [0, 10]\n"
+        "dp 1, tp 0: [4 x 10] from [5, 0]\ndp 1, tp 1: [4 x 10] from [5, 10]\n"
+        "dp 2, tp 0: [4 x 10] from [9, 0]\ndp 2, tp 1: [4 x 10] from [9, 10]\n");
+  const Line mesh = line();
+  const std::string table = sw::block_table(sw::zeros<float, Shard<0>>(mesh, {mesh.size(), 1}));
+  CHECK(std::ranges::count(table, '\n') == 1 + mesh.size());
+  CHECK(table.ends_with(std::to_string(mesh.size() - 1) + ", 0]\n"));
 }

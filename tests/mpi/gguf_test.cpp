@@ -459,10 +459,13 @@ TEST_CASE("damaged headers are refused with the value or the tensor") {
   refused(with([&](auto& f) { f.value("a", 8, gguf::bytes_of(huge)); }),
           "value \"a\": expected 18446744073709551615 more bytes, found");
   for (const std::uint32_t type : {5u, 8u, 6u, 0u}) {
+    const std::uint64_t most = 1 << 21;
     refused(with([&](auto& f) { f.value("a", 9, gguf::bytes_of(type) + gguf::bytes_of(huge)); }),
+            "value \"a\": a list of 18446744073709551615, but all lists together may have 4194304 elements");
+    refused(with([&](auto& f) { f.value("a", 9, gguf::bytes_of(type) + gguf::bytes_of(most)); }),
             "value \"a\": expected");
   }
-  refused(with([&](auto& f) { f.value("a", 9, gguf::bytes_of(13u) + gguf::bytes_of(huge)); }),
+  refused(with([&](auto& f) { f.value("a", 9, gguf::bytes_of(13u) + gguf::bytes_of(std::uint64_t{1})); }),
           "type 13, expected");
   refused(with([&](auto& f) { f.value("a", 9, gguf::bytes_of(9u) + gguf::bytes_of(huge)); }),
           "value \"a\": a list of lists is not supported");

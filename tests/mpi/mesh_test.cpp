@@ -12,7 +12,9 @@
 #include <shardwise/tensor/redistribute.hpp>
 
 #include <algorithm>
+#include <array>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace sw = shardwise;
@@ -456,4 +458,24 @@ TEST_CASE("a mesh on hosts: the plan knows what goes across") {
   CHECK(recording.plan().bytes_to_other_hosts() == planned.bytes_to_other_hosts());
   CHECK(planned.bytes_to_other_hosts() > 0);
   CHECK(recording.plan() == planned);
+}
+
+TEST_CASE("two threads of a rank, each with a mesh of its own") {
+  const std::array own{sw::Communicator::duplicate(MPI_COMM_WORLD),
+                       sw::Communicator::duplicate(MPI_COMM_WORLD)};
+  std::array<double, 2> sums{};
+  const auto work = [&](std::size_t which) {
+    const sw::Mesh<dp> mesh(own[which], {any});
+    const sw::Index rows = which == 0 ? 37 : 64;
+    for (int i = 0; i < 200; ++i) {
+      const auto x = sw::full<double, sw::Shard<0>>(mesh, {rows, 3}, 1.0 + i);
+      const auto whole = sw::redistribute<sw::Replicate>(x);
+      for (sw::Index row = 0; row < rows; ++row) sums[which] += whole.local()(row, 2);
+    }
+  };
+  std::thread other(work, std::size_t{1});
+  work(0);
+  other.join();
+  CHECK(sums[0] == 37 * 20100);
+  CHECK(sums[1] == 64 * 20100);
 }

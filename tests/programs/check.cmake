@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 
 # Runs an example program and holds what it prints, and whether it succeeds, against what it must.
-# cmake "-DRUN=mpirun;-n;2;program;options…" -DCODE=zero|non-zero "-DEXPECT=regex|regex…" -DPRELOAD=library
+# cmake "-DRUN=mpirun;-n;2;program;options…" -DCODE=zero|non-zero|non-zero-of-all "-DEXPECT=regex|regex…" -DPRELOAD=library
 #       "-DALSO=mpirun;-n;3;program;options…" "-DSAME=regex" -P check.cmake
 # What SAME matches first in the output, the run ALSO must print too.
 
@@ -16,8 +16,11 @@ execute_process(COMMAND ${RUN} TIMEOUT 100 RESULT_VARIABLE code OUTPUT_VARIABLE 
 set(wrong "")
 if(CODE STREQUAL "zero" AND NOT code EQUAL 0)
   set(wrong "exit code ${code}, expected 0\n")
-elseif(CODE STREQUAL "non-zero" AND NOT code MATCHES "^[1-9][0-9]*$")
+elseif(CODE MATCHES "^non-zero" AND NOT code MATCHES "^[1-9][0-9]*$")
   set(wrong "exit code '${code}', expected a number that is not 0\n")
+endif()
+if(CODE STREQUAL "non-zero-of-all" AND out MATCHES "MPI_ABORT was invoked")
+  string(APPEND wrong "all ranks fail, but MPI is aborted\n")
 endif()
 string(REPLACE "|" ";" patterns "${EXPECT}")
 foreach(pattern IN LISTS patterns)

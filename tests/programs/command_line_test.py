@@ -141,13 +141,14 @@ class ConfigTest(InFolder):
                             ('model = "8#b"\n', ':1: model: unterminated string "8; strings may not'),
                             ('communicate-as = [\n"a=1",\n"a=2"\n]\ndpp = 2\n', ":5: dpp is not an option"),
                             ('communicate-as = [\n"float"\n', ": unterminated array: ] is missing"),
-                            ("help = true\n", ":1: help may only be given on the command line")):
+                            ("help = true\n", ":1: help may only be given on the command line"),
+                            ("communicate-as = [" + '"",' * 100000 + "]\n", " has more than 256 KiB")):
             done = self.plan(text)
             self.assertEqual(done.returncode, 110, done)
             self.assertIn(f"shardwise-plan: {self.path}/run.toml{error}", done.stderr)
         done = self.plan('dp = "many"')
-        self.assertIn("--dp: Value many not in range", done.stderr)
-        self.assertIn("--config: nowhere.toml was not readable", run("shardwise-plan", "--config", "nowhere.toml").stderr)
+        self.assertIn("--dp is many, expected a whole number from 1 to", done.stderr)
+        self.assertIn("--config: nowhere.toml cannot be read", run("shardwise-plan", "--config", "nowhere.toml").stderr)
 
     def test_json_is_still_a_model(self):
         model = self.file("config.json", json.dumps(
@@ -177,7 +178,8 @@ class NamesTest(InFolder):
         for given, ours in (("--lr", "--rate"), ("--learning_rate=3", "--rate"), ("--max-steps", "--steps"), ("--batch-size", "--batch"),
                             ("--output-dir", "--export or --save"), ("--max-grad-norm", "--clip"), ("--warmup-steps", "--warmup"),
                             ("--gradient-accumulation-steps", "--micro-batches"), ("--tp-size", "--tp"),
-                            ("--resume-from-checkpoint", "--resume")):
+                            ("--resume-from-checkpoint", "--resume"), ("--batchsize", "--batch"), ("--learningrate", "--rate"),
+                            ("--dtype", "--bf16"), ("--zero_1", "--zero"), ("--disable_embedding_parallelization", "--embedding")):
             words.append(given)
             errors.append(f"{given.partition('=')[0]}: the option is {ours}")
         done = run("shardwise-train", *words)
@@ -185,6 +187,18 @@ class NamesTest(InFolder):
         self.assertEqual(done.stderr.split("\n")[0], "shardwise-train: " + "; ".join(errors))
         done = run("shardwise-generate", "--max_new_tokens", "3", "--weights", "x")
         self.assertIn("--max_new_tokens: the option is --new-tokens", done.stderr)
+        done = run("shardwise-train", "--device", "cuda", "--gpus", "2", "--num-workers", "4", "--do_train")
+        devices = "is not an option: programs compute on CPUs, and mpirun -n gives the number of ranks"
+        self.assertEqual(done.stderr.split("\n")[0], f"shardwise-train: --device {devices}; --gpus {devices}; --num-workers is not an "
+                         "option: each rank reads its own rows; --do_train is not an option: shardwise-train always trains")
+
+    def test_errors_are_about_options_and_their_values(self):
+        for words, error in (([], "PATH is missing: a checkpoint, a folder of checkpoints"), (["a", "b"], "b: belongs to no option")):
+            self.assertIn(f"shardwise-inspect: {error}", run("shardwise-inspect", *words).stderr)
+        for words, error in ((["--to"], "--to has no value, expected one PATH"), (["--to", "a", "--to", "b"], "--to has the values a b, expected one PATH"),
+                             (["--repetitions", "x"], "--repetitions is x, expected a whole number from 1 to 16777216"),
+                             (["--timeout", "-1"], "--timeout is -1, expected a number, 0 or more")):
+            self.assertIn(f"shardwise-measure: {error}\n", run("shardwise-measure", *words).stderr)
 
     def test_without_text_train_says_what_works(self):
         done = run("mpirun", "-n", "2", TOOLS / "shardwise-train", cwd=self.path)

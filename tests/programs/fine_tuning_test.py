@@ -138,7 +138,7 @@ def main():
         said = run("printf '%s' \"{% for m in messages %}{{ m['role'] + ':' + m['content'] }}{% endfor %}\" > endless.jinja; "
                    "mpirun -n 2 shardwise-train --from base --data sums.jsonl --context 40 --steps 1 --chat-template endless.jinja",
                    folder, programs, text)
-        assert re.search(r"WARNING: in 144 of 144 documents, first in sums\.jsonl:1, an answer ends without", said), said
+        assert re.search(r"WARNING: in 144 of 144 documents, first in sums\.jsonl:1, a text that is learned ends without", said), said
         # A run that is ruined, by far too high a rate, and then resumed, keeps the best that it had.
         resumed = re.sub(r"-n \d+", "-n 2", tune).replace("\n", " ").replace("\\", " ")
         resumed = re.sub(r"--(evaluate-every|epochs|rate|tp|log|export|export-best) \S+", "", resumed)

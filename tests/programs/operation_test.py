@@ -277,6 +277,10 @@ def unsaved(folder):
         step = int(re.search(r"ends after step (\d+)", said)[1])
         assert 15 <= step <= 40 and checkpoints(saved) == [], said
 
+    # A full disk does not end the training, whose best model it has no room for.
+    options = HELD_OUT + ["--export-best", folder / "no-room", "--steps", 12]
+    run(limited(options), 1, ["NOT EXPORTED: the best model, of loss [0-9.]+: [^$]*File too large", "step 12/12"])
+
     # A checkpoint under another name.
     saved = folder / "renamed"
     options = ["--save", saved, "--save-every", 5, "--save-in-foreground"]

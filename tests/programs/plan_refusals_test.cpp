@@ -42,23 +42,24 @@ void check_refused(const std::vector<Refusal>& refusals) {
 TEST_CASE("plan refuses values that no option has") {
   check_refused({
       {small_plan + "--recompute some", "some is neither .all. nor a number of layers"},
-      {small_plan + "--embedding rows", "rows not in .vocabulary,features,replicated."},
-      {small_plan + "--zero 0 --lora-rank -1", "--lora-rank: Value -1 not in range"},
-      {"--pp 65536", "--pp: Value 65536 not in range 1 to 512"},
+      {small_plan + "--embedding rows",
+       "--embedding is rows, expected one of vocabulary, features, replicated"},
+      {small_plan + "--zero 0 --lora-rank -1", "--lora-rank is -1, expected a whole number from 0 to 65536"},
+      {"--pp 65536", "--pp is 65536, expected a whole number from 1 to 512"},
       {"--model 71b",
-       "71b not in "
-       ".small,1b,3b,7b,8b,13b,llama2-70b,70b,405b,qwen2.5-7b,qwen3-0.6b,qwen3-4b,qwen3-32b,mixtral-8x7b,"
-       "qwen3-30b-a3b,deepseek-v3,gemma2-2b,gemma3-1b."},
-      {"--model mixtral-8x7b --balance nan", "--balance: nan is not a number, expected FLOAT"},
+       "--model is 71b, expected one of small, 1b, 3b, 7b, 8b, 13b, llama2-70b, 70b, 405b, qwen2.5-7b, "
+       "qwen3-0.6b, qwen3-4b, qwen3-32b, mixtral-8x7b, qwen3-30b-a3b, deepseek-v3, gemma2-2b, gemma3-1b"},
+      {"--model mixtral-8x7b --balance nan",
+       "--balance: nan is not a number, expected a number from 0 to 1e"},
       {"--memory 1.5MiB", "--memory: 1.5MiB: expected a whole number of bytes, or of a unit"},
-      {"--communicate-as bfloat16 half", "half not in .float,bfloat16."},
-      {"--zero 4", "--zero: Value 4 not in range 0 to 3"},
+      {"--communicate-as bfloat16 half", "--communicate-as is half, expected one of float, bfloat16"},
+      {"--zero 4", "--zero is 4, expected a whole number from 0 to 3"},
   });
 }
 
 TEST_CASE("plan refuses options that do not go together") {
   check_refused({
-      {small_plan + "--memory 1GiB --recompute", "--recompute excludes --memory"},
+      {small_plan + "--memory 1GiB --recompute", "--recompute does not go with --memory"},
       {small_plan + "--zero 0 --optimizer muon --lora-rank 8",
        "--optimizer muon does not go with --lora-rank"},
       {small_plan + "--zero 0 --embedding features --sp",
@@ -77,9 +78,11 @@ TEST_CASE("plan refuses options that do not go together") {
       {"--model small --zero 1 --bias-rate 0.001", "this model has no experts"},
       {"--experts-per-token 2", "are for a model with experts: --experts"},
       {"--decode --layers 2 --features 64 --heads 2 --hidden 96 --vocabulary 64 --context 8 --dp 2",
-       "--dp excludes --decode"},
-      {"--weight-bits 8", "--weight-bits requires --decode"},
-      {search + "--batch 4", "--search requires --speeds"},
+       "--dp does not go with --decode"},
+      {"--weight-bits 8", "--weight-bits needs --decode"},
+      {small_plan + "--speeds nowhere",
+       "--speeds: nowhere is neither a file nor one of epyc-10g, epyc-100g, xeon"},
+      {search + "--batch 4 --speeds xeon --ranks-per-host 2", "--speeds: .* no speed across hosts"},
   });
 }
 
@@ -97,8 +100,10 @@ TEST_CASE("plan refuses models and meshes that cannot be") {
        "so the weight of one is always 1 and the router learns nothing; expected 2 or more"},
       {"--model gemma2-2b --experts 4", "no family of Hugging Face's models has these"},
       {"--heads 2 --kv-heads 1 --tp 4", "2 heads cannot be shared by the 4 ranks of axis tp x kvr"},
-      {"--heads 7 --kv-heads 7", "4096 features are not a multiple of 7 heads"},
-      {"--batch 10 --micro-batches 3", "batch 10 is not a multiple of micro_batches 3"},
+      {"--heads 7 --kv-heads 7", "--features 4096 is not a multiple of --heads 7"},
+      {"--features 12 --heads 4", "--features 12 is not a multiple of two times --heads 4"},
+      {"--heads 32 --kv-heads 3", "--heads 32 is not a multiple of --kv-heads 3"},
+      {"--batch 10 --micro-batches 3", "--batch 10 is not a multiple of --micro-batches 3"},
       {"--dp 4 --rank 4", "--rank 4: the mesh has 4 ranks"},
       {"--dp 4 --coordinates 0 0 4 0 0 0",
        "--coordinates: there is no dp 4, the mesh is pp 1 x replica 1 x dp 4 x tp 1 x kvr 1"},
@@ -142,6 +147,6 @@ TEST_CASE("plan finds no plan") {
       {search + "--batch 2 --memory 1KiB" + speeds,
        "28 not possible: a batch of 2 sequences cannot be divided into 4 parts"},
       {search + speeds, "--search needs --batch, the sequences of a step"},
-      {search + "--batch 4" + speeds + " --tp 2", "--tp excludes --search"},
+      {search + "--batch 4" + speeds + " --tp 2", "--tp does not go with --search"},
   });
 }

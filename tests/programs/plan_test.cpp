@@ -20,6 +20,7 @@
 #include <nlohmann/json.hpp>
 
 #include "../../examples/programs/common/host_memory.hpp"
+#include "refusals.hpp"
 
 namespace {
 
@@ -412,13 +413,24 @@ TEST_CASE("--draw: a rank's step, or a pipeline's schedule, as a page or a trace
   CHECK(axes == std::set<std::string>{"dp", "tp", "dp+tp"});
   CHECK(step.find("\"rank 0 (modelled: 50.00 TFLOP/s; memory 1000.00 TB/s; within a host 200.00 GB/s; across "
                   "hosts 10.00 GB/s; 3.00 µs a call, 3.00 µs across hosts)\"") != std::string::npos);
+  const Json about = trace.at("otherData").at("about");
+  CHECK(about.at(0) == "A Llama of 8.03 billion parameters, pp 1 x replica 1 x dp 8 x tp 2 x kvr 1");
+  CHECK(matches(about.at(1),
+                "^8 sequences of 8192 tokens a step, in 1 micro-batch, in float32; ZeRO level 3, tensor "
+                "parallel; activations are kept$"));
+  CHECK(matches(about.at(2), "^[0-9.e+]+ s a step, [0-9]+ tokens a second$"));
+  CHECK(matches(about.at(3), "^shardwise-plan --model 8b --dp 8 .*--draw plan_test.json$"));
+  CHECK(matches(about.at(4), "^Times are modelled: 50.00 TFLOP/s; .*"));
+  CHECK(matches(about.at(5), "^Shardwise [0-9.]+"));
   CHECK(page.starts_with("<!doctype html>"));
-  CHECK(page.find(step) != std::string::npos);
+  CHECK(page.find(step.substr(step.find("\"traceEvents\""))) != std::string::npos);
   const Json schedule =
       Json::parse(drawn("--model 8b --pp 4 --schedule zb-v --batch 8 --micro-batches 8", "plan_test.json"));
   std::set<std::string> stages;
   for (const Json& entry : schedule.at("traceEvents")) stages.insert(entry.at("args").value("unit", ""));
   CHECK(stages.size() == 1 + 8);  // names of ranks have none
+  CHECK(schedule.at("otherData").at("times") == "seconds");
+  CHECK(std::string(schedule.at("otherData").at("about").at(0)).starts_with("zb-v: A Llama of 8.03 billion"));
 }
 
 TEST_CASE("the documentation shows what the program prints") {

@@ -92,7 +92,8 @@ class PlotLogTest(unittest.TestCase):
     def picture(self, *arguments, log_scale=False):
         output = self.path("picture.svg")
         code, out, err = self.run_program(*arguments, "-o", output)
-        self.assertEqual((code, out, err), (0, "", ""))
+        self.assertEqual((code, err), (0, ""))
+        self.assertTrue(out.startswith(output + ": loss"), out)
         root = xml.etree.ElementTree.parse(output).getroot()
         self.names = [text.text for text in root.find(SVG + "g[@id='legend']").iter(SVG + "text")]
         self.keys = [key.get("stroke") for key in root.find(SVG + "g[@id='legend']").iter(SVG + "path")]
@@ -194,7 +195,7 @@ class PlotLogTest(unittest.TestCase):
 
     def test_the_default_output(self):
         log = self.log("a.b.jsonl", [(0, 1)])
-        self.assertEqual(self.run_program(log), (0, "", ""))
+        self.assertEqual(self.run_program(log), (0, self.path("a.b.svg") + ": loss\n", ""))
         self.assertTrue(os.path.exists(self.path("a.b.svg")))
 
     def test_a_log_that_is_being_written(self):

@@ -114,8 +114,13 @@ TEST_CASE("train refuses options and values that it does not have") {
        "--seed: 18446744073709551616 is not a number from 0 to 18446744073709551615"},
       {small_train + "--seed 010", "--seed: 010 is not a number"},
       {small_train + "--modle small", "shardwise-train: --modle is not an option; did you mean --model\\?"},
-      {small_train + "--zero 4", "--zero: Value 4 not in range 0"},
-      {small_train + "--save " + files.path("none") + " --keep 1", "--keep: Value 1 not in range 2"},
+      {small_train + "--zero 4", "--zero is 4, expected a whole number from 0 to 3"},
+      {small_train + "--save " + files.path("none") + " --keep 1",
+       "--keep is 1, expected a whole number from 2 to"},
+      {small_train + "--steps 4", "--steps has the values 3 4, expected one N"},
+      {small_train + "--steps", "--steps has no value, expected one N"},
+      {small_train + "--clip -1", "--clip is -1, expected a number above 0"},
+      {small_train + "more", "more: belongs to no option"},
       {mix + "--rate nan", "--rate: nan is not a number"},
       {mix + "--mix 1 nan", "--mix: nan is not a number"},
       {mix + "--mix 1 0", weight},
@@ -137,9 +142,9 @@ TEST_CASE("train refuses options that do not go together, or lack another one") 
   const std::string lora = "--text include/shardwise/layout --from tests/reference/tied --lora-rank 8 ";
   train_refuses({
       {"--layers 1 --steps 3", "shardwise-train: nothing to learn from: give --text FILE, or --data FILE"},
-      {small_train + "--plan best --tp 2 --speeds " + one_host, "--tp excludes --plan"},
-      {"--from nowhere --layers 3", "--layers excludes --from"},
-      {small_train + "--evaluate-every 2", "--evaluate-every requires --held-out or --validation"},
+      {small_train + "--plan best --tp 2 --speeds " + one_host, "--tp does not go with --plan"},
+      {"--from nowhere --layers 3", "--layers does not go with --from"},
+      {small_train + "--evaluate-every 2", "--evaluate-every needs --held-out or --validation"},
       {small_train + "--lora-rank 8", "--lora-rank adapts a model that is given: --from"},
       {lora + "--merge", "--merge is for what is exported: --export or --export-best"},
       {small_train + "--merge", "--merge is for adapters: --lora-rank"},
@@ -172,10 +177,10 @@ TEST_CASE("train refuses meshes, schedules and models that cannot be") {
       {small_train + "--cp 2",
        "--pp 1 --replicas 1 --cp 2 --tp 1 need a multiple of 2 ranks, but the job has 3", 3},
       {headless_model + "--hidden 48 --steps 3 --tp 2 --heads 3",
-       "32 features are not a multiple of 3 heads"},
+       "--features 32 is not a multiple of --heads 3"},
       {headless_model + "--hidden 48 --steps 3 --tp 4 --heads 2 --kv-heads 1",
        "2 heads cannot be shared by the 4 ranks of axis tp x kvr", 4},
-      {small_train + "--micro-batches 3", "batch 4 is not a multiple of micro_batches 3"},
+      {small_train + "--micro-batches 3", "--batch 4 is not a multiple of --micro-batches 3"},
       {small_train + "--pp 2 --schedule zb-h2",
        "there is no pipeline schedule \"zb-h2\". expected one of gpipe, 1f1b, interleaved, zb-h1"},
       {small_train + "--pp 2 --schedule zb-v --chunks 3",
@@ -301,10 +306,10 @@ TEST_CASE("generate refuses options that it does not have, or that do not go tog
   const TestFiles files;
   const std::string tied = "--weights tests/reference/tied ";
   generate_refuses({
-      {"", "--weights is required"},
+      {"", "--weights is missing: a folder with config.json"},
       {tied + "--wings", "--wings"},
       {tied + "--prompt a --tokens " + files.write("tokens.txt", "1 2\n3 30\n"),
-       "--prompt excludes --tokens"},
+       "--prompt does not go with --tokens"},
   });
 }
 
@@ -357,7 +362,7 @@ TEST_CASE("generate refuses files of prompts") {
       {model + " --prompts " + files.write("none.jsonl", "\n"), "it has no prompts"},
       {model + " --prompts " + files.path("nowhere"), "cannot be opened"},
       {tied + prompts, "prompts.jsonl:2: tokenizer.json is missing"},
-      {tied + prompts + " --prompt a", "excludes"},
+      {tied + prompts + " --prompt a", "does not go with"},
   });
 }
 

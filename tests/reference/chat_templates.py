@@ -36,8 +36,10 @@ def refuse(message):
     raise TemplateError(message)
 
 
-ENVIRONMENT = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True, extensions=[Generation])
-ENVIRONMENT.filters["tojson"] = lambda value, indent=None: json.dumps(value, ensure_ascii=False, indent=indent)
+ENVIRONMENT = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True, extensions=[Generation, "jinja2.ext.loopcontrols"])
+ENVIRONMENT.filters["tojson"] = lambda value, ensure_ascii=False, indent=None, separators=None, sort_keys=False: json.dumps(
+    value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys
+)
 ENVIRONMENT.globals.update(raise_exception=refuse, strftime_now=lambda form: refuse("a date is given"))
 
 
@@ -107,6 +109,71 @@ DIALOGUES = {
 }
 
 
+# Each part of the language that is read, in short.
+FORMS_OF = {
+    "messages": [
+        user("Hi you"),
+        assistant("Ho", ("f", {"b": 1, "A": [1, None, True, 2.5, "\u00e9"]}, "id")),
+        tool("x y  z", "id"),
+    ],
+    "variables": {
+        "tools": [{"name": "B", "n": {"x": 2}}, {"name": "a", "n": {"x": 1}}],
+        "f": 2.5,
+        "i": 7,
+        "s": "it's a-b (c) <D",
+        "e": "",
+        "l": [3, 1, 2],
+        "d": {"z": 1, "a": {"k": "v"}, "M": 2},
+    },
+}
+FORMS = r"""
+{{ tools|tojson(ensure_ascii=False) }}
+{{ messages[1].tool_calls|tojson(ensure_ascii=True) }}
+{{ messages[1].tool_calls|tojson(indent=2) }}
+{{ messages[1].tool_calls|tojson(indent=0) }}
+{{ messages[1].tool_calls|tojson(separators=(',', ':'), ensure_ascii=false) }}
+{{ d|tojson(sort_keys=true, indent=4) }}
+{{ s|upper }}{{ s|lower }}{{ s|capitalize }}{{ s|title }}{{ s.upper() }}{{ s.capitalize() }}{{ s.lower() }}
+{{ nope|default('x') }}{{ e|default('x') }}{{ e|default('x', true) }}{{ nope|d }}{{ none|default(1) }}{{ e|d('y', boolean=true) }}
+{{ l|first }}{{ l|last }}{{ s|first }}{{ []|first is defined }}
+{{ tools|map(attribute='name')|join(',') }}{{ tools|map(attribute='n.x')|join }}{{ ['a ',' b']|map('trim')|join('|') }}{{ ['a','b']|map('upper')|list|tojson }}{{ ['a']|map('replace', 'a', 'c')|join }}
+{{ 1 < 2 < 3 }}{{ 1 < 3 < 2 }}{{ 3 > 2 >= 2 }}{{ 1 == 1 == 2 }}{{ 1 < f <= 2.5 }}{{ 'a' < 'b' }}{{ 'a' in s in [s] }}{{ 2 > 1 != none }}
+{% for x in [] %}a{% else %}none{% endfor %}{% for x in l %}{{ x }}{% else %}none{% endfor %}{% for x in l if x > 5 %}{{ x }}{% else %}none{% endfor %}
+{% for x in l %}{% if x == 1 %}{% break %}{% endif %}{{ x }}{% endfor %}!{% for x in l %}{% if x == 1 %}{% continue %}{% endif %}{{ x }}{% endfor %}
+{% for x in l %}{% for y in l %}{% if y == 1 %}{% break %}{% endif %}{{ x }}{{ y }} {% else %}E{% endfor %}{% if loop.last %}{% continue %}{% endif %}-{% else %}F{% endfor %}
+{% for x in l %}{% for y in [] %}{% else %}{% break %}{% endfor %}a{% endfor %}b
+{% for x in l %}{% if x == 1 %}{% set y = 5 %}{% break %}{% else %}{{ x }}{% endif %}{% endfor %}{{ y is defined }}
+{% set x %}a{{ i }}{% set y = 3 %}{% for z in l %}{{ z }}{% endfor %}{% endset %}[{{ x }}]{{ y is defined }}{{ x|length }}
+{% set ns = namespace(t='') %}{% set ns.t %}q{{ i }}{% endset %}{{ ns.t }}
+{{ 'user' in ('user', 'system') }}{{ (1,)|length }}{{ ()|length }}{{ ('a') }}{% for a, b in ((1, 2), (3, 4)) %}{{ a }}{{ b }}{% endfor %}
+{{ True }}{{ None is none }}{{ False }}{{ [1, 2,]|length }}
+{{ '-' * 3 }}{{ '-' * 0 }}{{ 'ab' * i }}
+{{ i is divisibleby 7 }}{{ i is divisibleby(2) }}{{ i is odd }}{{ i is even }}{{ i is eq 7 }}{{ i is gt 3 }}{{ i is lt(3) }}{{ i in l }}{{ i is in l }}{{ i is not in l }}{{ i is ne 7 }}{{ i is integer }}{{ f is float }}{{ f is integer }}{{ none is sameas none }}{{ 'ab' is lower }}{{ 'AB' is upper }}{{ '1' is lower }}{{ true is sameas false }}
+{{ messages|selectattr('tool_calls')|list|length }}{{ messages|selectattr('role', '==', 'user')|list|length }}{{ messages|selectattr('role','equalto','user')|map(attribute='content')|first }}{{ l|select|list|length }}{{ l|select('gt', 1)|join(',') }}{{ l|reject('odd')|join }}{{ messages|rejectattr('tool_calls', 'defined')|list|length }}{{ tools|selectattr('n.x', 'eq', 2)|list|length }}
+{{ l|sort|join }}{{ l|sort(reverse=true)|join }}{{ tools|sort(attribute='name')|map(attribute='name')|join }}{{ ['b','A','c']|sort|join }}{{ ['b','A','c']|sort(case_sensitive=true)|join }}{{ l|reverse|join }}{{ 'abc'|reverse }}
+{% for k, v in d|dictsort %}{{ k }}{% endfor %}{% for k in d %}{{ k }}{% endfor %}{% for k, v in d.items() %}{{ k }}{% endfor %}{{ d.values()|list|length }}
+{{ ', '.join(['a', 'b']) }}{{ s.split()|join('_') }}{{ 'a b c d'.split(none, 2)|join('_') }}{{ ' a  b '.split()|length }}{{ 'a,b,c'.split(',', 1)|last }}
+{% for n in range(3) %}{{ n }}{% endfor %}{{ range(1, 6, 2)|join }}{{ range(5, 0, -2)|join }}{{ range(0)|list|length }}
+{% macro m(a, b=1, c='z') %}{{ a }}{{ b }}{{ c }};{% endmacro %}{{ m(1, c=2) }}{{ m(b=3, a=4) }}{{ m() }}{{ m(1, 2) }}
+{{ dict(a=1)|tojson }}{{ dict(a=1).a }}{{ {'a': 'x'}['a'] }}{{ {'k': d}.k.a.k }}
+{{ '42'|int + 1 }}{{ 3.9|int }}{{ -3.9|int }}{{ '\u00e9\x41\u4f60' }}
+{{ not 1 < 2 < 1 }}{{ 1 in [1] and 2 in [1] }}{{ 'x' ~ 1.50 ~ none }}
+{{ tools|tojson|length }}{{ (tools|map(attribute='name')|list)[0] }}
+{% if tools and tools|length > 1 %}{{ tools[-1].name }}{% endif %}{{ messages[::-1][0].role }}
+{{ s is string and s is not mapping }}{{ nope is defined and nope.x }}{{ (nope if nope else 'n') }}
+{{ 5 if i > 3 else 2.5 }}{{ 10 // 4 }}{{ 10 % 4 }}{{ 1.5 < 2 }}{{ 3 * 'ab' if false else '' }}
+{{ d.get('q', {}) |length }}{{ d.get('q') }}{{ d.get('z') }}{{ d.get('a', {}).get('k', '') }}
+{{ ('a' if i else 'b') | upper }}{{ ['x']|join(attribute='y') if false }}{{ tools|join('-', attribute='name') }}
+{{ 'Ab cD' | title }}{{ "don't stop" | title }}{{ '1ab c'|title }}{{ 'ABC dEF'|capitalize }}
+{{ {}|tojson(indent=4) }}{{ []|tojson }}{{ {'a': {'b': [1, 2.0]}, "c": 3,} | tojson }}
+{{ 1.5 + 1 }} {{ 7 / 2 }} {{ 6 / 2 }} {{ 7.5 // 2 }} {{ -7.5 % 2 }} {{ 2 * 1.5 }} {{ f - 1 }} {{ i // 2 }} {{ -7 // 2 }} {{ -7 % 3 }} {{ 1.0 }} {{ 0.1 + 0.2 }} {{ 100000000.0 * 10000000 }} {{ 0.00001 * 1 }}
+{{ -i|string }}{{ -f }}{{ - 3 + 5 }}{{ l|count }}
+{{ [1, 'a', {'b': none}] | tojson }}{{ {'a': '}}'}|tojson }}{{ '%}' }}{{ {'a': {'b': {}}}|tojson }}
+{{ f|int * 2 }}{{ 1 == 1.0 }}{{ true == 1.0 }}
+{{ 1 < 0 < nope.x }}
+"""
+
+
 def rendered(template, dialogue, prompt):
     variables = {"tools": None, "date_string": "26 Jul 2024", **dialogue.get("variables", {})}
     try:
@@ -135,7 +202,10 @@ def main():
             }
     for dialogue in DIALOGUES.values():
         dialogue.setdefault("variables", {})["date_string"] = "26 Jul 2024"
-    all = {"dialogues": DIALOGUES, "families": results}
+    forms = {}
+    for form in FORMS.strip().split("\n"):
+        forms[form] = ENVIRONMENT.from_string(form).render(messages=FORMS_OF["messages"], **FORMS_OF["variables"])
+    all = {"dialogues": DIALOGUES, "families": results, "forms of": FORMS_OF, "forms": forms}
     (FOLDER / "chat_templates.json").write_text(json.dumps(all, ensure_ascii=False, indent=1) + "\n")
 
 

@@ -25,57 +25,9 @@ namespace tools {
 
 namespace {
 
-// ---- Errors ----------------------------------------------------------------------------------------------------
-/// The message begins with the program's name. The largest `double`, a bound with 300 digits, is omitted.
-std::string option_error(const CLI::App* app, const CLI::Error& error) {
-  std::string text;
-  for (const std::string& word : app->remaining()) {
-    if (word.size() < 2 || word[0] != '-' || (word[1] >= '0' && word[1] <= '9')) continue;  // a value
-    text += (text.empty() ? "" : "; ") + unknown_option(*app, word.substr(0, word.find('=')));
-  }
-  if (text.empty()) text = (error.get_name() == "FileError" ? "--config: " : "") + std::string(error.what());
-  const std::string unbounded = " to " + std::to_string(std::numeric_limits<double>::max());
-  if (const std::size_t bound = text.find(unbounded); bound != text.npos) {
-    text.replace(bound, unbounded.size(), " on");
-    const std::size_t range = text.find(" not in range ");
-    if (range != text.npos) text.replace(range, 14, " not in the range from ");
-  }
-  return app->get_name() + ": " + text + "\nRun with --help for more information.\n";
-}
-
-/// Throws `CLI::ValidationError` for an option whose value is NaN, which is in each `CLI::Range`.
-void check_numbers(const CLI::App& app) {
-  for (const CLI::Option* option : app.get_options()) {
-    const std::string type = option->get_type_name();
-    if (type.find("FLOAT") == std::string::npos) continue;
-    for (const std::string& word : option->results()) {
-      if (std::isnan(std::strtod(word.c_str(), nullptr)))
-        throw CLI::ValidationError(option->get_name(),
-                                   word + " is not a number, expected " + type.substr(type.find(':') + 1));
-    }
-  }
-}
-
-// ---- --help ----------------------------------------------------------------------------------------------------
 constexpr std::size_t help_width = 100, text_column = 30;
 
-/// `text` in lines of at most `help_width` characters, each after `indent` blanks except the first.
-std::string wrapped(const std::string& text, std::size_t indent) {
-  std::istringstream words(text);
-  std::string lines, word;
-  std::size_t column = indent;
-  while (words >> word) {
-    if (column > indent && column + 1 + word.size() > help_width) {
-      lines += "\n" + std::string(indent, ' ');
-      column = indent;
-    }
-    if (column > indent) lines += " ", ++column;
-    lines += word;
-    column += word.size();
-  }
-  return lines + "\n";
-}
-
+// ---- Errors ----------------------------------------------------------------------------------------------------
 bool is_flag(const CLI::Option& option) { return option.get_expected_max() == 0; }
 
 /// The choices of an option as "{a,b}", or nothing.
@@ -83,6 +35,10 @@ std::string choices_of(const CLI::Option& option) {
   const std::string type = option.get_type_name();
   const std::size_t begin = type.find('{');
   return begin == type.npos ? "" : type.substr(begin, type.rfind('}') + 1 - begin);
+}
+/// The choices as "a, b".
+std::string listed(const std::string& choices) {
+  return CLI::detail::find_and_replace(choices.substr(1, choices.size() - 2), ",", ", ");
 }
 
 /// The value of an option as --help shows it: "N", "X", "PATH", "{a,b}".
@@ -109,6 +65,98 @@ std::string value_of(const CLI::Option& option) {
   return values;
 }
 
+/// The values of an option that are right: "a whole number from 1 to 512".
+std::string right_values(const CLI::Option& option) {
+  if (const std::string choices = choices_of(option); !choices.empty()) return "one of " + listed(choices);
+  if (is_flag(option)) return "true or false";
+  const std::string type = option.get_type_name();
+  const bool whole = type.find("INT") != type.npos;
+  const std::string number = whole ? "a whole number" : "a number";
+  if (type.find("NONNEGATIVE") != type.npos) return number + ", 0 or more";
+  if (type.find("POSITIVE") != type.npos) return number + " above 0";
+  const std::size_t range = type.find(" in [");
+  if (range == type.npos) return number;
+  const std::string bounds = type.substr(range + 5, type.find(']') - range - 5);
+  return number + " from " + CLI::detail::find_and_replace(bounds, " - ", " to ");
+}
+
+/// CLI11's error, in words about the option and its values.
+std::string option_error(const CLI::App& app, const CLI::ParseError& error) {
+  const std::string text = error.what(), kind = error.get_name();
+  if (kind == "FileError")
+    return "--config: " + text.substr(0, text.find(" was not readable")) + " cannot be read";
+  if (kind == "RequiresError") return CLI::detail::find_and_replace(text, " requires ", " needs ");
+  if (kind == "ExcludesError") return CLI::detail::find_and_replace(text, " excludes ", " does not go with ");
+  if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError)) {
+    std::string words;
+    for (const std::string& word : app.remaining()) words += (words.empty() ? "" : " ") + word;
+    return words + ": belongs to no option";
+  }
+  for (const CLI::Option* option : app.get_options()) {
+    const std::string name = option->nonpositional() ? option->get_name() : option->get_type_name();
+    if (kind == "RequiredError" && text == option->get_name() + " is required")
+      return name + " is missing: " + option->get_description();
+    if (text.find(option->get_name() + ":") == text.npos &&
+        text.find(" " + option->get_name() + " ") == text.npos)
+      continue;
+    const std::vector<std::string>& given = option->results();
+    if (kind == "ArgumentMismatch") {
+      return name + " has " +
+             (given.empty() || text.ends_with(" missing") ? "no value"
+                                                          : "the values " + CLI::detail::join(given, " ")) +
+             ", expected " + (option->get_items_expected_max() == 1 ? "one " : "") + value_of(*option);
+    }
+    for (const std::string& word : given) {
+      const bool unlike = text == "Could not convert: " + option->get_name() + " = " + word;
+      if (unlike || text.starts_with(option->get_name() + ": Value " + word + " not in range ") ||
+          text.starts_with(option->get_name() + ": " + word + " not in {"))
+        return name + " is " + word + ", expected " + right_values(*option);
+    }
+  }
+  return text;
+}
+
+/// The message begins with the program's name.
+std::string whole_error(const CLI::App* app, const CLI::Error& error) {
+  std::string text;
+  for (const std::string& word : app->remaining()) {
+    if (word.size() < 2 || word[0] != '-' || (word[1] >= '0' && word[1] <= '9')) continue;  // a value
+    text += (text.empty() ? "" : "; ") + unknown_option(*app, word.substr(0, word.find('=')));
+  }
+  if (text.empty()) text = option_error(*app, static_cast<const CLI::ParseError&>(error));
+  return app->get_name() + ": " + text + "\nRun with --help for more information.\n";
+}
+
+/// Throws `CLI::ValidationError` for an option whose value is NaN, which is in each `CLI::Range`.
+void check_numbers(const CLI::App& app) {
+  for (const CLI::Option* option : app.get_options()) {
+    if (option->get_type_name().find("FLOAT") == std::string::npos) continue;
+    for (const std::string& word : option->results()) {
+      if (std::isnan(std::strtod(word.c_str(), nullptr)))
+        throw CLI::ValidationError(option->get_name(),
+                                   word + " is not a number, expected " + right_values(*option));
+    }
+  }
+}
+
+// ---- --help ----------------------------------------------------------------------------------------------------
+/// `text` in lines of at most `help_width` characters, each after `indent` blanks except the first.
+std::string wrapped(const std::string& text, std::size_t indent) {
+  std::istringstream words(text);
+  std::string lines, word;
+  std::size_t column = indent;
+  while (words >> word) {
+    if (column > indent && column + 1 + word.size() > help_width) {
+      lines += "\n" + std::string(indent, ' ');
+      column = indent;
+    }
+    if (column > indent) lines += " ", ++column;
+    lines += word;
+    column += word.size();
+  }
+  return lines + "\n";
+}
+
 class HelpText : public CLI::Formatter {
  public:
   std::string make_help(const CLI::App* app, std::string name, CLI::AppFormatMode mode) const override {
@@ -126,8 +174,7 @@ class HelpText : public CLI::Formatter {
     line += line.size() + 2 > text_column ? "\n" + std::string(text_column, ' ')
                                           : std::string(text_column - line.size(), ' ');
     std::string text = option->get_description();
-    if (const std::string choices = choices_of(*option); value == "NAME")
-      text += ": " + CLI::detail::find_and_replace(choices.substr(1, choices.size() - 2), ",", ", ");
+    if (value == "NAME") text += ": " + listed(choices_of(*option));
     for (const CLI::Option* other : option->get_needs()) text += "; needs " + other->get_name();
     if (option->get_required() && !is_positional) text += "; required";
     std::string by_default = is_flag(*option) ? "" : option->get_default_str();
@@ -157,8 +204,13 @@ class CommandLine::ConfigFile : public CLI::ConfigTOML {
   explicit ConfigFile(CommandLine& app) : app_(app) {}
 
   std::vector<CLI::ConfigItem> from_config(std::istream& input) const override {
-    std::stringstream text{std::string(std::istreambuf_iterator<char>(input), {})};
     const std::string path = app_.get_config_ptr()->as<std::string>();
+    constexpr std::size_t longest = 256 << 10;  // CLI11 takes long for long lists
+    std::string given(longest + 1, '\0');
+    input.read(given.data(), static_cast<std::streamsize>(given.size()));
+    given.resize(static_cast<std::size_t>(input.gcount()));
+    if (given.size() > longest) throw CLI::ConfigError(path + " has more than 256 KiB, expected options");
+    std::stringstream text{given};
     if ((text >> std::ws).peek() == '{') {
       if (!app_.get_option_no_throw("--model-config"))
         throw CLI::ConfigError(path + " is JSON, expected TOML with a line such as format = \"pytorch\"");
@@ -257,7 +309,7 @@ class CommandLine::ConfigFile : public CLI::ConfigTOML {
 CommandLine::CommandLine(std::string description, std::string name)
     : App(std::move(description), std::move(name)) {
   formatter(std::make_shared<HelpText>());
-  failure_message(option_error);
+  failure_message(whole_error);
   option_defaults()->always_capture_default();
 }
 
@@ -304,6 +356,15 @@ std::optional<int> CommandLine::answer_without_mpi(int argc, char** argv) {
 
 void CommandLine::print_note() const {
   if (!note_.empty()) std::fprintf(stderr, "%s: %s\n", get_name().c_str(), note_.c_str());
+}
+
+std::string command_of(int argc, char** argv) {
+  std::string all;
+  for (int i = 0; i < argc; ++i) {
+    const std::string word = argv[i];
+    all += i == 0 ? word.substr(word.rfind('/') + 1) : " " + word;
+  }
+  return all;
 }
 
 int after_output(int code) {

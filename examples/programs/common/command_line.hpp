@@ -47,6 +47,9 @@ class CommandLine : public CLI::App {
   std::string note_;
 };
 
+/// The command that started the program, with its name alone for its path.
+std::string command_of(int argc, char** argv);
+
 /// The exit code of a program that ended with `code`: 1 if its output could not be written completely.
 int after_output(int code);
 

@@ -158,6 +158,33 @@ void add_job_options(CLI::App& app, JobOptions& options) {
       ->check(CLI::NonNegativeNumber);
 }
 
+namespace {
+
+/// Throws if the sizes do not make a model, in terms of the options.
+void check_sizes(const sw::llm::LlamaConfig& model) {
+  const auto check = [](bool multiple, const std::string& option, sw::Index value, const std::string& other,
+                        sw::Index divisor) {
+    if (multiple) return;
+    throw std::invalid_argument(option + std::to_string(value) + " is not a multiple of " + other +
+                                std::to_string(divisor));
+  };
+  if (model.head_dim == 0) {
+    check(model.features % model.heads == 0, "--features ", model.features, "--heads ", model.heads);
+    check(model.features % (2 * model.heads) == 0, "--features ", model.features, "two times --heads ",
+          model.heads);
+  }
+  check(model.heads % model.kv_heads == 0, "--heads ", model.heads, "--kv-heads ", model.kv_heads);
+  try {
+    model.checked();
+  } catch (const std::invalid_argument& error) {
+    const std::string text = error.what(), prefix = "LlamaConfig: ";
+    throw std::invalid_argument("sizes of the model: " +
+                                text.substr(text.starts_with(prefix) ? prefix.size() : 0));
+  }
+}
+
+}  // namespace
+
 StepJob job_of(const JobOptions& options, int any_dp) {
   StepJob job = options.job;
   sw::llm::LlamaConfig& model = job.model;
@@ -210,7 +237,7 @@ StepJob job_of(const JobOptions& options, int any_dp) {
         "--bias-rate is for experts with biases, as DeepSeek V3 has: this model has " +
         std::string(model.experts ? "experts without" : "no experts"));
   }
-  model.checked();
+  check_sizes(model);
   const double ranks =
       static_cast<double>(options.pp) * options.replicas * options.dp.value_or(1) * options.cp * options.tp;
   if (ranks > std::numeric_limits<int>::max()) {
@@ -224,6 +251,10 @@ StepJob job_of(const JobOptions& options, int any_dp) {
   job.embedding = static_cast<EmbeddingStyle>(
       std::find(embedding_names.begin(), embedding_names.end(), options.embedding) - embedding_names.begin());
   job.batch = options.batch.value_or(options.replicas * options.dp.value_or(1) * job.micro_batches);
+  if (job.batch % job.micro_batches != 0) {
+    throw std::invalid_argument("--batch " + std::to_string(job.batch) +
+                                " is not a multiple of --micro-batches " + std::to_string(job.micro_batches));
+  }
   check_combination(job);
   schedule_of(job);  // throws for an impossible schedule
   job.bucket_bytes = options.bucket_kib << 10;

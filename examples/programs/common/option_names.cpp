@@ -18,6 +18,7 @@ namespace {
 constexpr std::pair<std::string_view, std::string_view> other_names[]{
     {"lr", "rate"},
     {"learning-rate", "rate"},
+    {"learningrate", "rate"},
     {"max-lr", "rate"},
     {"min-lr", "floor"},
     {"lr-schedule", "rate-schedule"},
@@ -35,6 +36,7 @@ constexpr std::pair<std::string_view, std::string_view> other_names[]{
     {"clip-grad", "clip"},
     {"bs", "batch"},
     {"batch-size", "batch"},
+    {"batchsize", "batch"},
     {"train-batch-size", "batch"},
     {"per-device-train-batch-size", "batch"},
     {"global-batch-size", "batch"},
@@ -86,6 +88,9 @@ constexpr std::pair<std::string_view, std::string_view> other_names[]{
     {"data-parallel-size", "dp"},
     {"dp-size", "dp"},
     {"zero-stage", "zero"},
+    {"zero-1", "zero"},
+    {"zero-2", "zero"},
+    {"zero-3", "zero"},
     {"fsdp", "zero"},
     {"gradient-checkpointing", "recompute"},
     {"activation-checkpointing", "recompute"},
@@ -116,6 +121,10 @@ constexpr std::pair<std::string_view, std::string_view> other_names[]{
     {"pretrained", "from"},
     {"tokenizer-name", "tokenizer"},
     {"mixed-precision", "bf16"},
+    {"dtype", "bf16"},
+    {"torch-dtype", "bf16"},
+    {"precision", "bf16"},
+    {"disable-embedding-parallelization", "embedding"},
     {"random-seed", "seed"},
     {"optim", "optimizer"},
     {"checkpoint", "save"},
@@ -142,6 +151,33 @@ constexpr std::pair<std::string_view, std::string_view> other_names[]{
     {"quantize", "weight-bits"},
     {"load-in-8bit", "weight-bits"},
     {"load-in-4bit", "weight-bits"},
+    {"dtype", "weight-bits"},
+    {"torch-dtype", "weight-bits"},
+    {"precision", "weight-bits"},
+};
+
+constexpr std::string_view no_devices = "programs compute on CPUs, and mpirun -n gives the number of ranks",
+                           no_workers = "each rank reads its own rows";
+/// Options of other programs that have no counterpart, and the reason.
+constexpr std::pair<std::string_view, std::string_view> no_options[]{
+    {"device", no_devices},
+    {"devices", no_devices},
+    {"cuda", no_devices},
+    {"no-cuda", no_devices},
+    {"gpus", no_devices},
+    {"gpu", no_devices},
+    {"num-gpus", no_devices},
+    {"n-gpu-layers", no_devices},
+    {"ngl", no_devices},
+    {"nproc-per-node", no_devices},
+    {"num-processes", no_devices},
+    {"world-size", no_devices},
+    {"threads", no_devices},
+    {"num-workers", no_workers},
+    {"dataloader-num-workers", no_workers},
+    {"do-train", "shardwise-train always trains"},
+    {"do-eval", "--held-out or --validation evaluates"},
+    {"do-predict", "shardwise-generate writes texts"},
 };
 
 /// The options of `app` that `word` names in other programs, as "--save or --export"; or nothing.
@@ -191,6 +227,9 @@ std::string unknown_option(const CLI::App& app, const std::string& given) {
   std::replace(word.begin(), word.end(), '_', '-');
   if (const std::string ours = renamed_option(app, word); !ours.empty())
     return given + ": the option is " + ours;
+  for (const auto& [other, reason] : no_options) {
+    if (other == word) return given + " is not an option: " + std::string(reason);
+  }
   const std::string near = nearest_option(app, word);
   return given + " is not an option" + (near.empty() ? "" : "; did you mean --" + near + "?");
 }

@@ -3,7 +3,8 @@
 #pragma once
 
 /// @file
-/// speeds.json: the speeds that `shardwise-measure` finds and `shardwise-plan --speeds` reads.
+/// speeds.json: the speeds that `shardwise-measure` finds and `shardwise-plan --speeds` reads; and speeds with names,
+/// for those who have measured nothing.
 
 #include <cmath>
 
@@ -88,6 +89,66 @@ inline std::string speeds_json(const MeasuredSpeeds& speeds) {
     if (std::isfinite(value) && value > 0) json[name] = value;
   });
   return json.dump(2) + "\n";
+}
+
+/// Speeds with a name, and their origin.
+struct NamedSpeeds {
+  std::string name, origin;
+  MeasuredSpeeds speeds;
+  double link = HUGE_VAL;  ///< bytes a second of a host's link, which its ranks share
+};
+/// Of a rank on one core, while all others compute too. Peaks of data sheets are never reached: steps take longer. An
+/// AMD EPYC 7763 has 64 cores of 2.45 GHz, two units of 8 float32 each, and 8 channels of DDR4-3200.
+inline std::vector<NamedSpeeds> known_speeds() {
+  constexpr double flops = 2.45e9 * 32, memory = 8 * 25.6e9 / 64;
+  const auto epyc = [&](const char* name, const char* link_text, double link, double latency) {
+    MeasuredSpeeds speeds{.float32 = {.flops = flops, .attention = flops, .memory = memory},
+                          .bfloat16 = {.flops = flops, .attention = flops, .memory = memory},
+                          .links = {.within = memory / 2, .latency = 1e-5, .latency_across = latency},
+                          .weights_32bit = memory,
+                          .weights_16bit = memory,
+                          .weights_8bit = memory,
+                          .weights_4bit = memory};
+    return NamedSpeeds{name,
+                       std::string("data sheet of hosts with two AMD EPYC 7763, 128 ranks each unless "
+                                   "--ranks-per-host is given, and links of ") +
+                           link_text + "; a step takes longer",
+                       speeds, link};
+  };
+  return {
+      epyc("epyc-10g", "10 Gbit/s", 1.25e9, 3e-5),
+      epyc("epyc-100g", "100 Gbit/s", 12.5e9, 3e-6),
+      {"xeon",
+       "measured by shardwise-measure on 2 cores of an Intel Xeon with AMX, while other programs used them",
+       {.float32 = {.flops = 33e9, .attention = 22e9, .memory = 4.5e9},
+        .bfloat16 = {.flops = 124e9, .attention = 22e9, .memory = 2.9e9},
+        .links = {.within = 0.63e9, .latency = 3.3e-6},
+        .weights_32bit = 3.5e9,
+        .weights_16bit = 3.4e9,
+        .weights_8bit = 2.9e9,
+        .weights_4bit = 2.6e9,
+        .operation = 8.5e-6}}};
+}
+
+/// The speeds of this name, or those in this file. The ranks of a host share its link. Throws `std::runtime_error` as
+/// `read_speeds` does.
+inline NamedSpeeds speeds_of(const std::string& name, int ranks_per_host) {
+  for (NamedSpeeds each : known_speeds()) {
+    if (each.name != name) continue;
+    if (each.link < HUGE_VAL)
+      each.speeds.links.across = each.link / (ranks_per_host > 0 ? ranks_per_host : 128);
+    return each;
+  }
+  return {name, "", read_speeds(name)};
+}
+/// For `CLI::Option::check`: an error, unless it is a name or a file.
+inline std::string check_speeds(const std::string& name) {
+  std::string names;
+  for (const NamedSpeeds& each : known_speeds()) {
+    if (each.name == name) return "";
+    names += (names.empty() ? "" : ", ") + each.name;
+  }
+  return std::filesystem::exists(name) ? "" : name + " is neither a file nor one of " + names;
 }
 
 }  // namespace tools

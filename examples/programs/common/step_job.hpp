@@ -184,6 +184,21 @@ inline std::string recomputation_text(const StepJob& job) {
          (job.recompute.size() > 1 ? ", by rank along pp" : "");
 }
 
+/// "12.50 million parameters".
+inline std::string parameters_text(sw::Index count) {
+  const double number = static_cast<double>(count);
+  std::array<char, 40> text{};
+  if (number < 1e4) return std::to_string(count) + " parameters";
+  std::snprintf(text.data(), text.size(), "%.2f %s parameters", number * (number < 1e9 ? 1e-6 : 1e-9),
+                number < 1e9 ? "million" : "billion");
+  return text.data();
+}
+/// ", tensor parallel" or ", sequence parallel"; nothing on one rank of tp.
+inline std::string split_text(const StepJob& job) {
+  if (job.sizes[4] * job.sizes[5] == 1) return "";
+  return job.sequence_parallel ? ", sequence parallel" : ", tensor parallel";
+}
+
 /// Unusual options as the continuation of a sentence; or empty.
 inline std::string unusual_in(const StepJob& job) {
   std::string text;

@@ -9,7 +9,9 @@
 
 #include <shardwise/inspect/page.hpp>
 #include <shardwise/inspect/trace_file.hpp>
+#include <shardwise/version.hpp>
 
+#include "llama_presets.hpp"
 #include "step_job.hpp"
 
 namespace tools {
@@ -20,6 +22,20 @@ inline sw::StepNames step_names(const StepJob& job) {
   for (sw::Index i = 0; i < job.model.layers; ++i) names.units.push_back("layers." + std::to_string(i));
   names.units.emplace_back("head");
   return names;
+}
+
+/// The lines of a picture of a step: the model, the mesh, the step, its speed and the command.
+inline std::string about_step(const StepJob& job, double seconds, const std::string& command) {
+  std::array<char, 100> speed{};
+  std::snprintf(speed.data(), speed.size(), "%.4g s a step, %.0f tokens a second", seconds,
+                static_cast<double>(job.batch * job.model.context) / seconds);
+  return "A " + family_name(job.model) + " of " + parameters_text(job.model.parameters()) + ", " +
+         sizes_text(job.sizes) + "\n" + std::to_string(job.batch) + " sequences of " +
+         std::to_string(job.model.context) + " tokens a step, in " + std::to_string(job.micro_batches) +
+         (job.micro_batches == 1 ? " micro-batch" : " micro-batches") + ", in " +
+         (job.bf16 ? "bfloat16" : "float32") + "; ZeRO level " + std::to_string(job.zero_level) +
+         split_text(job) + "; activations are " + recomputation_text(job) + unusual_in(job) + "\n" +
+         speed.data() + "\n" + command + "\nShardwise " SHARDWISE_VERSION;
 }
 
 /// The text of a file for a trace: a page if its name ends in .html.

@@ -94,10 +94,6 @@ double mean_seconds(const StepJob& job, const RankPlan& rank) {
   return *rank.seconds + (*rank.exchange_seconds - *rank.seconds) / job.local_steps;
 }
 
-/// Default speeds, for pictures.
-constexpr sw::Speeds assumed_speeds{
-    .flops = 1e14, .memory = 1e12, .within = 25e9, .across = 25e9, .latency = 1e-5};
-
 /// With the seconds of a step, if the speeds are not null.
 RankPlan plan_of_rank(const StepJob& job, const JobSizes& at, const sw::Speeds* speeds) {
   RankPlan rank;
@@ -138,11 +134,10 @@ void print_model(const StepJob& job, const std::string& weights) {
   std::printf("a %s of %td layers, %td features, %td heads, %td key/value heads, %td hidden, %td tokens%s\n",
               family_name(model).c_str(), model.layers, model.features, model.heads, model.kv_heads,
               model.hidden, model.vocabulary, model.tied ? ", tied head" : "");
-  std::printf("%.2f billion parameters in %s\n", static_cast<double>(model.parameters()) * 1e-9,
-              weights.c_str());
+  std::printf("%s in %s\n", parameters_text(model.parameters()).c_str(), weights.c_str());
   if (const auto& experts = model.experts) {
-    std::printf("a token uses %td of %td experts in a layer, and %.2f billion parameters\n",
-                experts->routing.k, experts->experts, static_cast<double>(model.active_parameters()) * 1e-9);
+    std::printf("a token uses %td of %td experts in a layer, and %s\n", experts->routing.k, experts->experts,
+                parameters_text(model.active_parameters()).c_str());
   }
   std::printf("%s: %d ranks", sizes_text(job.sizes).c_str(), ranks(job));
 }
@@ -150,8 +145,8 @@ void print_model(const StepJob& job, const std::string& weights) {
 void print_job(const StepJob& job) {
   static constexpr const char* zero[] = {"data parallel", "ZeRO-1", "ZeRO-2", "fully sharded"};
   print_model(job, job.bf16 ? "bfloat16, with masters in float" : "float");
-  std::printf("; %s over dp%s, %s parallel%s\n", zero[job.zero_level], job.sizes[3] > 1 ? " and cp" : "",
-              job.sequence_parallel ? "sequence" : "tensor", unusual_in(job).c_str());
+  std::printf("; %s over dp%s%s%s\n", zero[job.zero_level], job.sizes[3] > 1 ? " and cp" : "",
+              split_text(job).c_str(), unusual_in(job).c_str());
   std::printf("a step: %td sequences of %td tokens, %td micro-batch%s; activations are %s\n", job.batch,
               job.model.context, job.micro_batches, job.micro_batches == 1 ? "" : "es",
               recomputation_text(job).c_str());
@@ -327,13 +322,20 @@ void print_json(const StepJob& job, const std::vector<RankPlan>& plans, const sw
   std::printf("%s\n", json.dump(2).c_str());
 }
 
+/// "10 GFLOP/s; … (of speeds.json)"
+std::string text_of(const NamedSpeeds& named, const sw::Speeds& speeds) {
+  return sw::speeds_text(speeds) + " (" + named.name + (named.origin.empty() ? "" : ": " + named.origin) +
+         ")";
+}
+
 // ---- Search ------------------------------------------------------------------------------------------------------
-void print_search(const PlanSearch& search, sw::Index memory) {
+void print_search(const PlanSearch& search, sw::Index memory, const std::string& speeds) {
   const auto line = [](const PlanSearch::Found& each) {
     std::printf("  %10.4g s  %12s  %s\n", each.seconds, sw::bytes_text(each.bytes).c_str(),
                 plan_options(each.options).c_str());
   };
   const std::size_t shown = 10;
+  std::printf("times are modelled: %s\n", speeds.c_str());
   if (!search.found.empty())
     std::printf("the fastest of %zu plans: a step, peak memory of a rank, options of shardwise-train\n",
                 search.found.size());
@@ -347,8 +349,9 @@ void print_search(const PlanSearch& search, sw::Index memory) {
     std::printf("%d not possible: %s\n", count, reason.c_str());
 }
 
-Json search_json(const PlanSearch& search) {
+Json search_json(const PlanSearch& search, const std::string& speeds) {
   Json json;
+  json["speeds"] = speeds;
   const auto list = [](const std::vector<PlanSearch::Found>& plans) {
     Json all = Json::array();
     for (const PlanSearch::Found& each : plans)
@@ -391,14 +394,15 @@ void add_options(CLI::App& app, Options& options) {
   app.add_option("--ranks-per-host", options.job.job.ranks_per_host,
                  "ranks on each host, to count traffic between hosts; 0: all share one host")
       ->check(CLI::NonNegativeNumber);
-  app.add_option("--speeds", options.speeds,
-                 "a file that shardwise-measure wrote: also print the seconds of the step, or of the token")
-      ->check(CLI::ExistingFile);
+  app.add_option(
+         "--speeds", options.speeds,
+         "a file that shardwise-measure wrote, or epyc-10g, epyc-100g or xeon: also print the seconds of the "
+         "step, or of the token; --search and --draw have epyc-10g by default")
+      ->check(check_speeds);
   auto* search =
       app.add_flag("--search", options.search,
                    "find the fastest plans: all --dp and --tp on so many --ranks, levels of --zero, --sp, "
-                   "--recompute and --micro-batches")
-          ->needs("--speeds");
+                   "--recompute and --micro-batches");
   add_count(app, "--ranks", options.ranks, "ranks to search plans for")->needs(search);
   search->needs("--ranks");
   app.add_option(
@@ -474,13 +478,16 @@ int main(int argc, char** argv) {
   if (const auto code = app.read_alone(argc, argv)) return *code;
   std::signal(SIGXFSZ, SIG_IGN);  // so that a file-size limit is an error with a file name
   try {
+    const std::string speeds_name =
+        options.speeds.empty() ? known_speeds().front().name : options.speeds.string();
     if (options.search) {
-      const sw::Speeds speeds = read_speeds(options.speeds).of(options.job.job.bf16);
+      const NamedSpeeds named = speeds_of(speeds_name, options.job.job.ranks_per_host);
+      const sw::Speeds speeds = named.speeds.of(options.job.job.bf16);
       const auto memory =
           static_cast<sw::Index>(options.job.memory > 0 ? options.job.memory : std::uint64_t{1} << 60);
       const PlanSearch search = search_plans(options.job, options.ranks, memory, speeds);
-      options.json ? void(std::printf("%s\n", search_json(search).dump(2).c_str()))
-                   : print_search(search, memory);
+      options.json ? void(std::printf("%s\n", search_json(search, text_of(named, speeds)).dump(2).c_str()))
+                   : print_search(search, memory, text_of(named, speeds));
       if (search.found.empty()) throw std::invalid_argument("--search: no plan is possible");
       return after_output(0);
     }
@@ -489,7 +496,7 @@ int main(int argc, char** argv) {
     check_countable(job);
     if (options.decode) {
       std::optional<MeasuredSpeeds> measured;
-      if (!options.speeds.empty()) measured = read_speeds(options.speeds);
+      if (!options.speeds.empty()) measured = speeds_of(speeds_name, job.ranks_per_host).speeds;
       if (!options.json) {
         print_model(job, options.weight_bits == 32 ? "float" : std::to_string(options.weight_bits) + " bits");
         std::printf("\n");
@@ -500,16 +507,15 @@ int main(int argc, char** argv) {
     const auto begin = std::chrono::steady_clock::now();
     job = within_memory(job, static_cast<sw::Index>(options.job.memory));
     std::vector<RankPlan> plans;
-    sw::Speeds speeds = assumed_speeds;
-    if (!options.speeds.empty()) {
-      speeds = read_speeds(options.speeds).of(job.bf16);
-    }
+    const NamedSpeeds named = speeds_of(speeds_name, job.ranks_per_host);
+    const sw::Speeds speeds = named.speeds.of(job.bf16);
     const sw::Speeds* known = options.speeds.empty() ? nullptr : &speeds;
     for (const JobSizes& at : places(options, job)) plans.push_back(plan_of_rank(job, at, known));
     const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
     if (!options.draw.empty()) {
       const std::string name = "rank " + std::to_string(rank_of(job, plans.front().at));
-      draw_step(options.draw, job, plans.front().at, name, speeds);
+      draw_step(options.draw, job, plans.front().at, name, speeds,
+                command_of(argc, argv) + "\nTimes are modelled: " + text_of(named, speeds));
     }
     if (options.json) {
       print_json(job, plans, known, time.count());
@@ -517,7 +523,7 @@ int main(int argc, char** argv) {
       print_job(job);
       print_stages(job, known);
       print_plans(job, plans, options.save);
-      if (!options.speeds.empty()) std::printf("  times are modelled: %s\n", sw::speeds_text(speeds).c_str());
+      if (known) std::printf("  times are modelled: %s\n", text_of(named, speeds).c_str());
       std::printf("planned in %.3f s\n", time.count());
     }
     return after_output(0);

@@ -5,6 +5,7 @@
 
 #include <shardwise/io/file.hpp>
 
+#include "../common/plan_price.hpp"
 #include "../common/step_trace.hpp"
 
 namespace tools {
@@ -12,22 +13,22 @@ namespace tools {
 namespace {
 
 std::string trace_of(const StepJob& job, const JobSizes& coordinates, const std::string& name,
-                     const sw::Speeds& speeds) {
-  if (job.sizes[0] > 1) {
-    const sw::PipelineSchedule schedule = schedule_of(job);
-    return sw::trace_file(schedule, sw::llm::LlamaPart::costs(job.model, schedule.rank_of_stage));
-  }
+                     const sw::Speeds& speeds, const std::string& command) {
+  const std::string about = about_step(job, price_of(job, coordinates, speeds), command);
+  if (job.sizes[0] > 1)
+    return sw::trace_file(schedule_of(job), costs_of(job, coordinates, speeds), job.schedule + ": " + about,
+                          true);
   sw::EventLog log;
   plan_step(job, coordinates, &log);
   return sw::trace_file(sw::with_times(log.events(), speeds), step_names(job),
-                        name + " (modelled: " + sw::speeds_text(speeds) + ")");
+                        name + " (modelled: " + sw::speeds_text(speeds) + ")", about);
 }
 
 }  // namespace
 
 void draw_step(const std::filesystem::path& file, const StepJob& job, const JobSizes& coordinates,
-               const std::string& name, const sw::Speeds& speeds) {
-  sw::write_file_atomically(file, page_or_trace(file, trace_of(job, coordinates, name, speeds)));
+               const std::string& name, const sw::Speeds& speeds, const std::string& command) {
+  sw::write_file_atomically(file, page_or_trace(file, trace_of(job, coordinates, name, speeds, command)));
 }
 
 }  // namespace tools

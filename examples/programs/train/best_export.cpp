@@ -114,7 +114,7 @@ void BestExport::open(const fs::path& folder, const sw::Json& run, const Allowed
   limit_ = std::bit_cast<double>(world.all_gather(mine).front());
 }
 
-void BestExport::replace(double loss, std::int64_t step, const std::function<void()>& write) {
+bool BestExport::replace(double loss, std::int64_t step, const std::function<void()>& write) {
   const sw::Communicator world = sw::world();
   const sw::Json next{{"held_out_loss", loss}, {"step", step}};
   sw::throw_on_all_ranks(world, "--export-best", [&] {
@@ -124,16 +124,27 @@ void BestExport::replace(double loss, std::int64_t step, const std::function<voi
     if (!record_.contains("held_out_loss")) record_.update(next);  // this is the first model
     record_["replaced_by"] = next;
     record_["replaced_by"]["weights"] = weights_in(folder_);
-    write_record();
   });
-  write();
-  sw::throw_on_all_ranks(world, "--export-best", [&] {
-    if (world.rank() != 0) return;
-    record_.erase("replaced_by");
-    record_.update(next);
-    write_record();
-  });
+  try {
+    sw::throw_on_all_ranks(world, "--export-best", [&] {
+      if (world.rank() == 0) write_record();
+    });
+    write();
+    sw::throw_on_all_ranks(world, "--export-best", [&] {
+      if (world.rank() != 0) return;
+      record_.erase("replaced_by");
+      record_.update(next);
+      write_record();
+    });
+  } catch (const sw::MpiError&) {
+    throw;
+  } catch (const std::runtime_error& error) {
+    if (world.rank() == 0)
+      std::fprintf(stderr, "NOT EXPORTED: the best model, of loss %.4f: %s\n", loss, error.what());
+    return false;
+  }
   limit_ = loss;
+  return true;
 }
 
 }  // namespace tools

@@ -42,8 +42,10 @@ class BestExport {
   /// Whether a model with this loss is better than the existing one. If the export of the latter was interrupted,
   /// the same model counts as better, also on another mesh, where its loss differs by rounding.
   bool improved_by(double loss) const { return loss < limit_; }
-  /// Calls `write`, which exports a model with this loss after `step` steps, and records both.
-  void replace(double loss, std::int64_t step, const std::function<void()>& write);
+  /// Calls `write`, which exports a model with this loss after `step` steps, and records both. If that fails on all
+  /// ranks, such as on a full disk, it prints the error and returns false. Throws `std::runtime_error` if another run
+  /// exports to the folder.
+  bool replace(double loss, std::int64_t step, const std::function<void()>& write);
 
  private:
   void lock();

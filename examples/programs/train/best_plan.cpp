@@ -29,7 +29,8 @@ std::string best_plan(const JobOptions& given, const std::filesystem::path& spee
     if (hosts.count() > 1 && job.job.ranks_per_host == 0)
       throw std::invalid_argument("each host must have as many ranks, one after another");
     const PlanSearch search =
-        search_plans(job, world.size(), static_cast<sw::Index>(memory), read_speeds(speeds).of(job.job.bf16));
+        search_plans(job, world.size(), static_cast<sw::Index>(memory),
+                     speeds_of(speeds.string(), job.job.ranks_per_host).speeds.of(job.job.bf16));
     if (search.found.empty()) {
       throw std::invalid_argument(
           search.too_large.empty()

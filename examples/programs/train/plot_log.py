@@ -252,7 +252,7 @@ def draw(names, logs, fields, log_scale):
         top += 24
         body += panel(field, logs, x, x_ticks, top, log_scale and field == "loss")
         top += PANELS[field][1] + 26
-    body.append('<text x="%d" y="%d" class="x">step</text>' % ((LEFT + WIDTH - RIGHT) // 2, top + 4))
+    body.append('<text x="%d" y="%d" class="x">step, from 0</text>' % ((LEFT + WIDTH - RIGHT) // 2, top + 4))
     height = top + 16
     head = """<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" role="img">
 <title>training: %s</title>
@@ -293,6 +293,7 @@ def main(arguments):
     except PlotError as error:
         print("%s: %s" % (PROGRAM, error), file=sys.stderr)
         return 2
+    print("%s: %s" % (output, ", ".join(fields)))
     return 0
 
 

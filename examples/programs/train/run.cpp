@@ -367,9 +367,10 @@ void Run::open_documents(const sw::llm::BatchOptions& batches, const Replicas& r
   const auto note = [&](const sw::llm::DocumentRows& rows, const char* kind) {
     if (rows.long_documents() == 0 || !prints()) return;
     std::printf(
-        "note: %td documents%s have more than %td tokens and are %s; %td of them have nothing to be learned "
+        "note: %td document%s%s with more than %td tokens: %s; %td of these have nothing to be learned "
         "left\n",
-        rows.long_documents(), kind, options.length + 1, options_.long_documents.c_str(), rows.dropped());
+        rows.long_documents(), rows.long_documents() == 1 ? "" : "s", kind, options.length + 1,
+        options_.long_documents.c_str(), rows.dropped());
   };
   note(*training, "");
   if (held_out) {
@@ -396,13 +397,13 @@ void Run::warn_of(const sw::llm::TrainingDocuments& documents) const {
   }
   if (endless > 0) {
     std::printf(
-        "WARNING: in %zu of %td documents, first in %s, an answer ends without an end token, so "
-        "the model does "
-        "not learn to stop. %s\n",
+        "WARNING: in %zu of %td documents, first in %s, a text that is learned ends without an end token, so "
+        "the "
+        "model does not learn to stop. %s\n",
         endless, documents.size(), first.c_str(),
         ends.empty()
             ? "Name such a token as eos_token_id in config.json, and let the chat template write it after an "
-              "answer."
+              "answer of a dialogue."
             : "Let the chat template write that token after an answer, or name the one that it writes as "
               "eos_token_id in config.json.");
   }
@@ -446,9 +447,11 @@ void Run::evaluate(TrainedModel& model, std::int64_t step) {
   held_out_loss_ = loss;
   progress_->show_held_out(step, loss, best);
   if (!best) return;
+  if (!options_.export_best.empty()) {
+    best_exported_ = best_.replace(loss, step, [&] { export_to(options_.export_best, model); });
+    if (!best_exported_) return;  // the next best model may find a disk that is not full
+  }
   best_loss_ = loss;
-  if (!options_.export_best.empty())
-    best_.replace(loss, step, [&] { export_to(options_.export_best, model); });
 }
 
 sw::Json Run::settings() const {
@@ -529,11 +532,10 @@ void Run::print_job() const {
   } else {
     std::printf("%td tokens of text, %td sequences; ", sampler.tokens(), sampler.sequence_count());
   }
-  std::printf("a %s of %td layers with %.2f million parameters in %s\n", family_name(job().model).c_str(),
-              job().model.layers, static_cast<double>(job().model.parameters()) * 1e-6,
-              job().bf16 ? "bfloat16" : "float32");
-  std::printf("%s, ZeRO level %d, %s parallel%s%s; matrix products by %s\n", sizes_text(job().sizes).c_str(),
-              job().zero_level, job().sequence_parallel ? "sequence" : "tensor",
+  std::printf("a %s of %td layers with %s in %s\n", family_name(job().model).c_str(), job().model.layers,
+              parameters_text(job().model.parameters()).c_str(), job().bf16 ? "bfloat16" : "float32");
+  std::printf("%s, ZeRO level %d%s%s%s; matrix products by %s\n", sizes_text(job().sizes).c_str(),
+              job().zero_level, split_text(job()).c_str(),
               recomputes(job()) ? (", activations are " + recomputation_text(job())).c_str() : "",
               unusual_in(job()).c_str(), sw::kernel::gemm_name());
   std::printf("%td sequences of %td tokens a step, in %td micro-batch%s; %td steps are an epoch\n",
@@ -674,9 +676,10 @@ bool Run::write_trace(const sw::EventLog& log) const {
   const sw::StepNames names = step_names(job());
   sw::EventLog planned;
   plan_step(with_exchange(job()), on_job_mesh(mesh_.coordinates()), &planned);
-  const std::string trace =
-      sw::trace_of_all_ranks(sw::world(), log.events(), names, sw::with_times(planned.events(), speeds),
-                             "plan (modelled: " + sw::speeds_text(speeds) + ")");
+  const std::string trace = sw::trace_of_all_ranks(
+      sw::world(), log.events(), names, sw::with_times(planned.events(), speeds),
+      "plan (modelled: " + sw::speeds_text(speeds) + ")",
+      about_step(job(), log.events().back().end - log.events().front().begin, options_.command));
   bool written = true;
   try {
     if (prints()) sw::write_file_atomically(options_.trace, page_or_trace(options_.trace, trace));

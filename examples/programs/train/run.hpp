@@ -76,6 +76,8 @@ class Run {
   /// The files of the model's tokenizer and dialogues by name, of rank 0. An export and each checkpoint have them beside
   /// the weights. Throws `std::runtime_error` on all ranks, in the name of the task, also if one has more than 256 MiB.
   Texts texts(const char* task) const;
+  /// Whether the folder of `--export-best`, if any, has the best model: its last export succeeded.
+  bool best_exported() const { return best_exported_; }
   /// Opens the folder of `--export-best`, if any; `resumed`: this run resumed from a checkpoint.
   void open_best(bool resumed);
 
@@ -115,6 +117,7 @@ class Run {
   std::int64_t begun_ = 0;               // the first step of this run
   double best_loss_ = std::numeric_limits<double>::infinity();
   BestExport best_;
+  bool best_exported_ = true;
   std::optional<TrainingLog> log_;
   std::optional<Progress> progress_;
 };

@@ -99,7 +99,7 @@ int train(const TrainOptions& given) {
     if (run.prints()) std::printf("nothing left to do: %lld steps were made\n", static_cast<long long>(step));
     return 0;
   }
-  return run.compare(recorded, pool) && saved && traced ? 0 : 1;
+  return run.compare(recorded, pool) && saved && traced && run.best_exported() ? 0 : 1;
 }
 
 }  // namespace tools

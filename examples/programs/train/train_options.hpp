@@ -18,6 +18,7 @@
 namespace tools {
 
 struct TrainOptions {
+  std::string command;  ///< with which the program was started
   StepJob job;
   sw::Index memory = 0;  ///< bytes of a rank, see `within_memory`
   std::vector<std::filesystem::path> text;

@@ -17,6 +17,7 @@
 #include "../common/model_in.hpp"
 #include "../common/options.hpp"
 #include "../common/programs.hpp"
+#include "../common/speeds_file.hpp"
 #include "best_plan.hpp"
 #include "train_options.hpp"
 
@@ -122,10 +123,10 @@ void add_run_options(CLI::App& app, TrainOptions& options, JobOptions& job, std:
                "export the model merged with its adapters, instead of the adapters in PEFT's format");
 
   group("Run");
-  app.add_option(
-      "--log", options.log,
-      "log each step to this file as a JSON line; as CSV if its name ends in .csv; for TensorBoard if it "
-      "is a folder or ends in /");
+  app.add_option("--log", options.log,
+                 "log each step to this file, the first as step 0, as a JSON line; as CSV if its name ends "
+                 "in .csv; for TensorBoard if it "
+                 "is a folder or ends in /");
   app.add_option(
       "--trace", options.trace,
       "write the last step to this file: as a page if its name ends in .html, otherwise as a trace for "
@@ -149,8 +150,10 @@ void add_from(CLI::App& app, TrainOptions& options) {
 /// The option that finds the mesh and the division of work among ranks.
 void add_plan(CLI::App& app, std::string& plan, std::filesystem::path& speeds) {
   app.option_defaults()->group("Mesh");
-  auto* file = app.add_option("--speeds", speeds, "a file that shardwise-measure wrote, for --plan best")
-                   ->check(CLI::ExistingFile);
+  auto* file =
+      app.add_option("--speeds", speeds,
+                     "a file that shardwise-measure wrote, or epyc-10g, epyc-100g or xeon, for --plan best")
+          ->check(check_speeds);
   auto* best =
       app.add_option("--plan", plan,
                      "best: the mesh, --zero, --sp, --recompute and --micro-batches with the fastest "
@@ -233,6 +236,7 @@ int train_program(int argc, char** argv, const Start& start) {
   if (const auto code = app.answer_without_mpi(argc, argv)) return *code;
   return start(argc, argv, [&] {
     if (auto code = parse(app, argc, argv)) return *code;
+    options.command = command_of(argc, argv);
     check_values(app);
     check_files(options);
     options.decay = sw::parse_decay(decay);

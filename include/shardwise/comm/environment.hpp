@@ -55,8 +55,9 @@ class WaitNotice {
   Watch* watch_ = nullptr;
 };
 
-/// Reports the message, unless another rank already reports one, and ends the whole job.
-int end_job(std::string_view message, int code);
+/// Reports the message, unless another rank already reports one, and ends the whole job. With `failed` it returns if
+/// all ranks call it, or reach the end, within two seconds.
+int end_job(std::string_view message, int code, bool failed = false);
 
 /// Throws `std::runtime_error` if MPI knows only this process although its innermost launcher started several, each
 /// of which would do all the work. (A Slurm batch script outside a step may run one process.)
@@ -102,9 +103,9 @@ class Environment {
 /// Runs `f()` under MPI; `f` returns nothing or the exit code. Return the result from `main`.
 ///
 /// An exception on any rank ends the whole job: one line on stderr, `shardwise: rank R of N: MESSAGE`, and
-/// `MPI_Abort` with 1, or `no_answer_code` for an `MpiError`. A non-zero exit code also ends it, unless all other
-/// ranks finish within two seconds. A rank that waits for others for 60 s reports this on stderr and keeps waiting;
-/// SHARDWISE_WAIT_NOTICE sets the number of seconds (0: no reports).
+/// `MPI_Abort` with 1, or `no_answer_code` for an `MpiError`. A non-zero exit code also ends it. If all ranks fail or
+/// finish within two seconds, as they do for a wrong path, MPI is finalised instead. A rank that waits for others for
+/// 60 s reports this on stderr and keeps waiting; SHARDWISE_WAIT_NOTICE sets the number of seconds (0: no reports).
 template <class F>
 int run(int argc, char** argv, F f) {
   detail::handle_terminate();
@@ -124,7 +125,7 @@ int run(int argc, char** argv, F f) {
     } catch (const MpiError& error) {
       return detail::end_job(error.what(), no_answer_code);
     } catch (const std::exception& error) {
-      return detail::end_job(error.what(), 1);
+      return detail::end_job(error.what(), 1, true);
     } catch (...) {
       return detail::end_job("an exception of unknown type", 1);
     }
@@ -253,17 +254,32 @@ inline bool speaks_first() {
   return true;
 }
 
-SHARDWISE_INLINE int end_job(std::string_view message, int code) {
+/// Whether all ranks reach the end. A successful rank waits for the others indefinitely; a failed one waits two
+/// seconds, because they may be waiting for it.
+inline bool all_ranks_end(bool succeeded) {
+  const Waiting here("the end of the program", 0, "", false);
+  MPI_Request request = MPI_REQUEST_NULL;
+  if (MPI_Ibarrier(MPI_COMM_WORLD, &request) != MPI_SUCCESS) return false;
+  if (succeeded) return MPI_Wait(&request, MPI_STATUS_IGNORE) == MPI_SUCCESS;
+  for (const double end = MPI_Wtime() + 2; MPI_Wtime() < end; sleep_for(0.001)) {
+    int done = 0;
+    if (MPI_Test(&request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS) return false;
+    if (done != 0) return true;
+  }
+  return false;
+}
+
+SHARDWISE_INLINE int end_job(std::string_view message, int code, bool failed) {
   if (!mpi_initialized() || mpi_finalized()) {
     report(message);
     return code;
   }
-  if (speaks_first()) {
-    report(message);
-    sleep_for(0.05);  // MPICH's launcher may lose what a rank prints just before it aborts
-  } else {
-    sleep_for(10);  // until the reporting rank's MPI_Abort ends it
-  }
+  const bool speaks = speaks_first();
+  if (speaks) report(message);
+  if (failed && all_ranks_end(false)) return code;
+  // MPICH's launcher may lose what a rank prints just before it aborts. Other ranks wait for the reporting rank's
+  // MPI_Abort to end them.
+  sleep_for(speaks ? 0.05 : 10);
   MPI_Abort(MPI_COMM_WORLD, code);
   return code;
 }
@@ -282,21 +298,6 @@ SHARDWISE_INLINE void check_alone() {
                               ": use the mpirun of the MPI that the program was built with, or srun ",
                               "--mpi=pmix; to run one process alone, unset ", name});
   }
-}
-
-/// Whether all ranks reach the end. A successful rank waits for the others indefinitely; a failed one waits two
-/// seconds, because they may be waiting for it.
-inline bool all_ranks_end(bool succeeded) {
-  const Waiting here("the end of the program", 0, "", false);
-  MPI_Request request = MPI_REQUEST_NULL;
-  if (MPI_Ibarrier(MPI_COMM_WORLD, &request) != MPI_SUCCESS) return false;
-  if (succeeded) return MPI_Wait(&request, MPI_STATUS_IGNORE) == MPI_SUCCESS;
-  for (const double end = MPI_Wtime() + 2; MPI_Wtime() < end; sleep_for(0.001)) {
-    int done = 0;
-    if (MPI_Test(&request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS) return false;
-    if (done != 0) return true;
-  }
-  return false;
 }
 
 SHARDWISE_INLINE int ended(int code) {

@@ -12,6 +12,7 @@
 /// std::cout << x;                         // f32 [4 x 3] as dp Shard<0>, tp Replicate; rank 5 has [2 x 3] from [2, 0]:
 ///                                         // and the elements, if there are few
 /// std::cout << model;                     // a line for each parameter: its name, type, shape and layout
+/// std::cout << block_table(x);            // a line for each rank: dp 1, tp 0: [2 x 3] from [2, 0]
 /// ```
 /// `full_tensor` gathers the whole tensor.
 
@@ -47,19 +48,18 @@ std::string tensor_text(const Shape<X::rank>& shape) {
   return all;
 }
 
-/// "rank 5 has [2 x 3] from [2, 0]"
-template <TensorType X>
-std::string block_text(const X& x) {
-  if (x.box().elements() == 0) return text({"rank ", MeshView(x.mesh()).rank_in_job(), " has nothing"});
-  const std::string from = position(x.local_shape(), 0, x.box().begin);
-  return text({"rank ", MeshView(x.mesh()).rank_in_job(), " has ", x.local_shape(), " from ", from});
+/// "[2 x 3] from [2, 0]"
+template <int Rank>
+std::string block_text(const Box<Rank>& box) {
+  return box.elements() == 0 ? "nothing" : text({box.size, " from ", position(box.size, 0, box.begin)});
 }
 
 template <TensorType X>
 std::ostream& print(std::ostream& out, const X& x, bool has_value) {
   constexpr Index few = 1000;
   if (!x) return out << "an empty tensor";
-  out << tensor_text<X>(x.shape()) << "; " << block_text(x);
+  out << tensor_text<X>(x.shape()) << "; rank " << MeshView(x.mesh()).rank_in_job() << " has "
+      << block_text(x.box());
   const Index count = x.box().elements();
   if (!has_value || x.mesh().dry() || count == 0 || count > few) return out;
   if constexpr (numbers_in(data_type_of<typename X::Element>()) > 1) {
@@ -98,6 +98,21 @@ std::ostream& operator<<(std::ostream& out, const X& x) {
   } else {
     return detail::print(out, value_of(x), true);
   }
+}
+
+/// The tensor's layout, and a line for each place in its mesh, with the block there. The mesh may be dry.
+template <TensorType X>
+std::string block_table(const X& x) {
+  using MeshType = typename X::MeshOf;
+  std::string table = detail::tensor_text<X>(x.shape()) + "\n";
+  MeshSizes at{};
+  for (int rank = 0, count = x.mesh().size(); rank < count; ++rank) {
+    for (int axis = MeshType::axes, rest = rank; axis-- > 0; rest /= x.mesh().sizes()[axis])
+      at.values[axis] = rest % x.mesh().sizes()[axis];
+    table += detail::axes_text<MeshType>(at, ", ") + ": " +
+             detail::block_text(local_box(x.shape(), X::layout, x.mesh().sizes(), at)) + "\n";
+  }
+  return table;
 }
 
 /// The parameters, and their total number of elements.

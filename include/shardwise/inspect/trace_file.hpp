@@ -135,24 +135,32 @@ class TraceEntries {
   std::string all_{};
 };
 
-inline std::string trace_of(std::string_view entries, const char* times = "seconds") {
+inline std::string trace_of(std::string_view entries, std::string_view about, const char* times = "seconds") {
   entries.remove_suffix(std::min<std::size_t>(2, entries.size()));
-  return text({R"({"displayTimeUnit":"ms","otherData":{"times":")", times, R"("},"traceEvents":[)", "\n",
-               entries, "\n]}\n"});
+  std::string lines;
+  while (!about.empty()) {
+    const std::string_view line = about.substr(0, about.find('\n'));
+    lines += (lines.empty() ? "" : ",") + json_text(line);
+    about.remove_prefix(std::min(line.size() + 1, about.size()));
+  }
+  return text({R"({"displayTimeUnit":"ms","otherData":{"times":")", times, R"(","about":[)", lines,
+               R"(]},"traceEvents":[)", "\n", entries, "\n]}\n"});
 }
 
 }  // namespace detail
 
-/// A trace of one log with times.
+/// A trace of one log with times. `about`: lines of text on what it shows; the first is the title of a `page`.
 inline std::string trace_file(const std::vector<Event>& events, const StepNames& names,
-                              const std::string& process) {
+                              const std::string& process, const std::string& about = {}) {
   const double zero = events.empty() ? 0 : events.front().begin;
-  return detail::trace_of(detail::TraceEntries(0, zero, process, 0).of(events, names));
+  return detail::trace_of(detail::TraceEntries(0, zero, process, 0).of(events, names), about);
 }
 
-/// A trace of a pipeline schedule: each rank is a process, and a second is a unit of the costs. Throws
-/// `std::invalid_argument`, with the problem, if the schedule cannot be proved or a cost is not finite.
-inline std::string trace_file(const PipelineSchedule& schedule, const Costs& costs = {}) {
+/// A trace of a pipeline schedule: each rank is a process, and a second is a unit of the costs. With `seconds` the
+/// costs are seconds. Throws `std::invalid_argument`, with the problem, if the schedule cannot be proved or a cost is
+/// not finite.
+inline std::string trace_file(const PipelineSchedule& schedule, const Costs& costs = {},
+                              const std::string& about = {}, bool seconds = false) {
   detail::check_costs("trace_file", costs, schedule.stages());
   const PipelineSchedule proved = with_messages(schedule);
   const detail::Timeline timeline = detail::Walk(proved, costs).run(true);
@@ -161,7 +169,7 @@ inline std::string trace_file(const PipelineSchedule& schedule, const Costs& cos
     all += detail::TraceEntries(rank, 0, "rank " + std::to_string(rank), rank)
                .of(detail::at(proved.actions, rank), detail::at(timeline.each_begin, rank), costs);
   }
-  return detail::trace_of(all, "costs");
+  return detail::trace_of(all, about, seconds ? "seconds" : "costs");
 }
 
 /// A trace of all ranks' logs, recorded with `clock_seconds`: each rank is a process with its number, and so is its
@@ -169,7 +177,7 @@ inline std::string trace_file(const PipelineSchedule& schedule, const Costs& cos
 /// of different hosts are aligned at a barrier, so their times are as accurate as the ranks leave it simultaneously.
 inline std::string trace_of_all_ranks(const Communicator& ranks, const std::vector<Event>& recorded,
                                       const StepNames& names, const std::vector<Event>& planned = {},
-                                      const std::string& plan_name = "plan") {
+                                      const std::string& plan_name = "plan", const std::string& about = {}) {
   if (recorded.empty()) throw std::invalid_argument("trace_of_all_ranks: nothing was logged");
   ranks.barrier();
   const auto nanoseconds = [](double seconds) { return static_cast<Index>(std::llround(seconds * 1e9)); };
@@ -194,7 +202,7 @@ inline std::string trace_of_all_ranks(const Communicator& ranks, const std::vect
     text += detail::TraceEntries(ranks.size() + rank, shift, plan_name + ", rank " + number, rank, true)
                 .of(planned, names);
   }
-  return detail::trace_of(detail::gather_texts(ranks, text));
+  return detail::trace_of(detail::gather_texts(ranks, text), about);
 }
 
 }  // namespace shardwise

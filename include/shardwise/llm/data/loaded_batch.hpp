@@ -7,34 +7,9 @@
 
 #include <shardwise/guard/same_on_all_ranks.hpp>
 #include <shardwise/llm/data/batch_sampler.hpp>
-#include <shardwise/llm/namespaces.hpp>
-#include <shardwise/tensor/tensor.hpp>
+#include <shardwise/llm/data/token_ids.hpp>
 
 namespace shardwise::llm {
-
-namespace detail {
-
-/// `positions` is the placement on axes along which sequences are sharded, such as `cp`.
-template <class MeshType>
-constexpr Layout rows_over_data_axes(Placement positions) {
-  using AxesOf = typename MeshType::AxesOf;
-  return Layout::by_axis(MeshType::axes, [=](int axis) {
-    if (!AxesOf::data[axis]) return replicate;
-    return AxesOf::sequence[axis] ? positions : shard(0);
-  });
-}
-
-}  // namespace detail
-
-/// Token ids [sequences, length]: `Shard<0>` on `data` axes, except `Shard<1>` on those along which sequences are
-/// sharded, such as `cp`; `Replicate` on the others.
-template <class MeshType>
-using TokenIds =
-    tensor_with<std::int32_t, 2, MeshType, packed(detail::rows_over_data_axes<MeshType>(shard(1)))>;
-/// The same for document numbers, whose rows are not sharded.
-template <class MeshType>
-using DocumentNumbers =
-    tensor_with<std::int32_t, 2, MeshType, packed(detail::rows_over_data_axes<MeshType>(replicate))>;
 
 /// The sequences of a micro-batch: [batch / micro_batches, length].
 template <class MeshType>

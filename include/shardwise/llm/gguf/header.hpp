@@ -49,17 +49,23 @@ inline std::string take_name(std::string_view& rest) {
   if (std::ranges::all_of(name, [](char letter) { return letter > ' ' && letter <= '~'; })) return name;
   fail<std::runtime_error>({"the name ", excerpt(Json(name)), ", expected visible ASCII characters"});
 }
+/// The elements of all lists of a file: vocabularies have less than a million.
+inline constexpr std::uint64_t longest_lists = 1 << 22;
 /// A value, in which true is 1. Lists become a text, which no number is; if `lists`, those of texts and of 32-bit
-/// integers do not.
-inline Json take_value(std::string_view& rest, std::uint32_t type, bool lists) {
+/// integers do not. `elements`: how many all lists of the file may still have.
+inline Json take_value(std::string_view& rest, std::uint32_t type, bool lists, std::uint64_t& elements) {
   Json value = "a list";
   if (type == 8) return take_bytes(rest, take_number<std::uint64_t>(rest));
   if (type == 9) {
     const auto each = take_number<std::uint32_t>(rest);
     if (each == 9) throw std::runtime_error("a list of lists is not supported");
     if (lists && (each == 5 || each == 8)) value = Json::array();
-    for (auto left = take_number<std::uint64_t>(rest); left > 0; --left) {
-      Json one = take_value(rest, each, false);
+    auto left = take_number<std::uint64_t>(rest);
+    if (left > elements)
+      fail<std::runtime_error>(
+          {"a list of ", left, ", but all lists together may have ", longest_lists, " elements"});
+    for (elements -= left; left > 0; --left) {
+      Json one = take_value(rest, each, false, elements);
       if (value.is_array()) value.push_back(std::move(one));
     }
     return value;
@@ -119,11 +125,14 @@ SHARDWISE_INLINE SafetensorsHeader read_gguf_header(std::string_view file, Json*
   if (const auto version = take_number<std::uint32_t>(rest); version != 2 && version != 3)
     fail<std::runtime_error>({"version ", version, " of GGUF, expected 2 or 3, little-endian"});
   auto tensors = take_number<std::uint64_t>(rest), left = take_number<std::uint64_t>(rest);
+  std::uint64_t elements = longest_lists;
   Json values = Json::object();
   for (; left > 0; --left) {
     const std::string key = take_name(rest);
     prefix_errors("value \"" + excerpt(key) + "\"", [&] {
-      if (!values.emplace(key, take_value(rest, take_number<std::uint32_t>(rest), all_values != nullptr))
+      if (!values
+               .emplace(key,
+                        take_value(rest, take_number<std::uint32_t>(rest), all_values != nullptr, elements))
                .second)
         throw std::runtime_error("it is there twice");
     });

@@ -13,6 +13,63 @@
 
 namespace shardwise::llm::detail {
 
+/// The name of a function, a method or a filter; the least number of its arguments, and their names.
+struct TemplateFunction {
+  std::string_view name;
+  std::size_t least = 0;
+  std::vector<std::string_view> parameters{};
+  bool more = false;  // takes any arguments
+};
+using TemplateFunctions = std::vector<TemplateFunction>;
+inline const TemplateFunctions template_functions{{"raise_exception", 1, {"message"}},
+                                                  {"strftime_now", 1, {"format"}},
+                                                  {"range", 1, {"start", "stop", "step"}},
+                                                  {"namespace", 0, {}, true},
+                                                  {"dict", 0, {}, true}};
+inline const TemplateFunctions template_methods{{"strip", 0, {"chars"}},
+                                                {"lstrip", 0, {"chars"}},
+                                                {"rstrip", 0, {"chars"}},
+                                                {"split", 0, {"sep", "maxsplit"}},
+                                                {"startswith", 1, {"prefix"}},
+                                                {"endswith", 1, {"suffix"}},
+                                                {"replace", 2, {"old", "new"}},
+                                                {"join", 1, {"iterable"}},
+                                                {"upper"},
+                                                {"lower"},
+                                                {"capitalize"},
+                                                {"items"},
+                                                {"keys"},
+                                                {"values"},
+                                                {"get", 1, {"key", "default"}}};
+inline const TemplateFunctions template_filters{
+    {"trim", 0, {"chars"}},
+    {"length"},
+    {"count"},
+    {"string"},
+    {"safe"},
+    {"list"},
+    {"items"},
+    {"upper"},
+    {"lower"},
+    {"title"},
+    {"capitalize"},
+    {"first"},
+    {"last"},
+    {"reverse"},
+    {"dictsort"},
+    {"int"},
+    {"tojson", 0, {"ensure_ascii", "indent", "separators", "sort_keys"}},
+    {"join", 0, {"d", "attribute"}},
+    {"replace", 2, {"old", "new"}},
+    {"default", 0, {"default_value", "boolean"}},
+    {"d", 0, {"default_value", "boolean"}},
+    {"sort", 0, {"reverse", "case_sensitive", "attribute"}},
+    {"map", 0, {}, true},
+    {"select", 0, {}, true},
+    {"reject", 0, {}, true},
+    {"selectattr", 1, {}, true},
+    {"rejectattr", 1, {}, true}};
+
 /// Parses the expressions of a tag and, if `live_`, evaluates them.
 class TemplateExpressions : protected TemplateReader {
  public:
@@ -66,17 +123,20 @@ class TemplateExpressions : protected TemplateReader {
   Value operation(std::size_t level = 0) {
     static const std::vector<std::string_view> signs[]{
         {"or"},     {"and"}, {"==", "!=", "<=", ">=", "<", ">", "in", "not"},
-        {"+", "-"}, {"~"},   {"*", "//", "%"}};
+        {"+", "-"}, {"~"},   {"*", "//", "/", "%"}};
     constexpr std::size_t comparisons = 2;
-    if (level == std::size(signs)) return take("-") ? joined(value_of(-1), "*", postfix()) : postfix();
+    if (level == std::size(signs)) {
+      return take("-") ? suffixes(joined(value_of(-1), "*", suffixes(primary(), false)), true)
+                       : suffixes(primary(), true);
+    }
     if (level == comparisons && take_word("not")) {
       bool negative = true;
       while (take_word("not")) negative = !negative;
       return value_of(truth(operation(comparisons)) != negative);
     }
     const bool before = live_;
-    Value value = operation(level + 1);
-    while (true) {
+    Value value = operation(level + 1), left = value;
+    for (bool first = true;; first = false) {
       const auto sign = std::ranges::find_if(
           signs[level], [&](const auto& s) { return std::isalpha(s[0]) ? take_word(s) : take(s); });
       if (sign == signs[level].end()) break;
@@ -84,9 +144,11 @@ class TemplateExpressions : protected TemplateReader {
       // Python's `or` returns the first operand that is true, else the last; `and` the first that is false, else
       // the last.
       if (level < comparisons) live_ = live_ && truth(value) == (*sign == "and");
+      if (level == comparisons && !first) live_ = live_ && truth(value);  // a < b < c is a < b and b < c
       const Value right = operation(level + 1);
-      if (live_) value = level < comparisons ? right : joined(value, *sign, right);
-      if (level == comparisons) break;  // a < b < c is not supported
+      if (live_)
+        value = level < comparisons ? right : joined(level == comparisons ? left : value, *sign, right);
+      left = right;
     }
     live_ = before;
     return value;
@@ -96,7 +158,8 @@ class TemplateExpressions : protected TemplateReader {
     if (sign == "in" || sign == "not") return value_of(holds(left, "in", right) == (sign == "in"));
     if (sign == "==" || sign == "!=") return value_of(equal(left, right) == (sign == "=="));
     if (sign == "~" || (sign == "+" && left && left->is_string())) {
-      std::string all = text_of(left);
+      std::string all;
+      add(all, text_of(left));
       add(all, sign == "~" ? text_of(right) : string_of(right));
       return value_of(all);
     }
@@ -106,9 +169,29 @@ class TemplateExpressions : protected TemplateReader {
       spend(16 * all.size() + all.dump().size() / 16);
       return value_of(std::move(all));
     }
+    if (sign[0] == '<' || sign[0] == '>') {
+      const bool below = sign[0] == '<' ? less(left, right) : less(right, left);
+      return value_of(below || (sign.size() == 2 && equal(left, right)));
+    }
+    if (sign == "*" && left && left->is_string()) {
+      std::string all;
+      for (Index i = integer_of(right); i > 0; --i) add(all, string_of(left)), spend(1);
+      return value_of(all);
+    }
+    if (sign == "/" || (left && left->is_number_float()) || (right && right->is_number_float())) {
+      const double a = number_of(left), b = number_of(right);
+      if (b == 0 && sign[0] != '+' && sign[0] != '-' && sign != "*")
+        expected(right, "a divisor that is not 0");
+      double rest = sign == "%" || sign == "//" ? std::fmod(a, b) : 0;
+      if (rest != 0 && (rest < 0) != (b < 0)) rest += b;  // Python rounds down
+      return value_of(sign == "+"    ? a + b
+                      : sign == "-"  ? a - b
+                      : sign == "*"  ? a * b
+                      : sign == "/"  ? a / b
+                      : sign == "//" ? std::round((a - rest) / b)
+                                     : rest);
+    }
     const Index a = integer_of(left), b = integer_of(right);
-    if (sign[0] == '<' || sign[0] == '>')
-      return value_of(a == b ? sign.size() == 2 : (a < b) == (sign[0] == '<'));
     if (sign == "+") return value_of(a + b);
     if (sign == "-") return value_of(a - b);
     if (sign == "*") return value_of(a * b);
@@ -117,9 +200,8 @@ class TemplateExpressions : protected TemplateReader {
     return value_of(sign == "%" ? remainder : (a - remainder) / b);
   }
 
-  /// A primary with its suffixes: subscripts, methods, filters and tests.
-  Value postfix() {
-    Value value = primary();
+  /// The value with what follows it: subscripts, methods; and, if `all`, filters and tests.
+  Value suffixes(Value value, bool all) {
     while (true) {
       spend(1);
       if (take(".")) {
@@ -128,20 +210,15 @@ class TemplateExpressions : protected TemplateReader {
         need(!key.empty() && !std::isdigit(key[0]));
         if (rest_.starts_with('(')) {
           rest_ = before;
-          value =
-              function(value,
-                       " strip:01 lstrip:01 rstrip:01 split:12 startswith:11 endswith:11 replace:22 items:00 "
-                       "keys:00 get:12 ");
+          value = function(value, template_methods);
         } else if (live_) {
           value = part_of(value, value_of(key));
         }
       } else if (take("[")) {
         value = subscript(value);
-      } else if (take("|")) {
-        value = function(value,
-                         " trim:01 length:00 tojson:01 string:00 safe:00 list:00 items:00 join:11 replace:22 "
-                         "select:12 reject:12 selectattr:23 rejectattr:23 ");
-      } else if (take_word("is")) {
+      } else if (all && take("|")) {
+        value = function(value, template_filters);
+      } else if (all && take_word("is")) {
         value = test(value);
       } else {
         return value;
@@ -165,24 +242,58 @@ class TemplateExpressions : protected TemplateReader {
     const bool negated = take_word("not");
     const std::string_view before = rest_;
     const std::string word = name();
-    need(is_test(word), before);
-    return live_ ? value_of(holds(value, word, {}) != negated) : Value();
+    need(is_test(word) || compares(word), before);
+    Value other;
+    if (compares(word)) {
+      if (take("(")) {
+        const Arguments given = arguments(")");
+        need(given.size() == 1 && given[0].first.empty());
+        other = given[0].second;
+      } else {
+        other = suffixes(primary(), false);
+      }
+    }
+    return live_ ? value_of(holds(value, word, other) != negated) : Value();
+  }
+  static bool is_one_of(std::string_view word, std::initializer_list<std::string_view> all) {
+    return std::ranges::find(all, word) != all.end();
   }
   /// Whether this is the name of a test without an argument.
   static bool is_test(std::string_view word) {
-    constexpr std::array all{"defined", "undefined", "none",    "true",     "false",   "boolean",
-                             "number",  "string",    "mapping", "iterable", "sequence"};
-    return std::ranges::find(all, word) != all.end();
+    return is_one_of(
+        word, {"defined", "undefined", "none", "true", "false", "boolean", "number", "integer", "float",
+               "string", "mapping", "iterable", "sequence", "odd", "even", "lower", "upper"});
+  }
+  /// Whether this is the name of a test with an argument.
+  static bool compares(std::string_view word) {
+    return is_one_of(
+        word, {"equalto", "eq", "==", "ne", "!=", "in", "lt", "le", "gt", "ge", "divisibleby", "sameas"});
   }
   bool holds(const Value& value, std::string_view test, const Value& other) {
     const std::string_view type = value ? value->type_name() : "undefined";
     const bool boolean = type == "boolean";
-    if (test == "equalto") return equal(value, other);
+    if (is_one_of(test, {"equalto", "eq", "==", "ne", "!="}))
+      return equal(value, other) == (test != "ne" && test != "!=");
+    if (test == "lt" || test == "ge") return less(value, other) == (test == "lt");
+    if (test == "gt" || test == "le") return less(other, value) == (test == "gt");
     if (test == "in") return spend(other ? other->size() : 0), contains(other, value);
+    if (test == "divisibleby") return integer_of(joined(value, "%", other)) == 0;
+    if (test == "odd" || test == "even")
+      return integer_of(joined(value, "%", value_of(2))) == (test == "odd" ? 1 : 0);
+    if (test == "sameas") {
+      if (!other || !(other->is_null() || other->is_boolean())) expected(other, "true, false or none");
+      return value && value->type() == other->type() && *value == *other;
+    }
+    if (test == "lower" || test == "upper") {
+      const std::string& text = string_of(value);
+      return text == in_case(text, test[0]) && text != in_case(text, test == "lower" ? 'u' : 'l');
+    }
     if (test == "defined") return value != nullptr;
     if (test == "none") return type == "null";
     if (test == "true" || test == "false") return boolean && truth(value) == (test == "true");
     if (test == "number") return boolean || type == test;
+    if (test == "integer" || test == "float")
+      return type == "number" && value->is_number_float() == (test == "float");
     if (test == "mapping") return type == "object";
     if (test == "iterable" || test == "sequence") return !boolean && type != "number" && type != "null";
     return type == test;
@@ -192,9 +303,26 @@ class TemplateExpressions : protected TemplateReader {
     const std::string_view before = rest_;
     if (rest_.starts_with('\'') || rest_.starts_with('"')) return value_of(literal());
     if (take("(")) {
+      if (take(")")) return value_of(OrderedJson::array());
       const Value value = expression();
-      need(take(")"));
-      return value;
+      if (take(")")) return value;
+      OrderedJson all = OrderedJson::array();  // a tuple
+      all.push_back(value ? *value : OrderedJson());
+      need(take(","));
+      for (const auto& [word, next] : arguments(")")) all.push_back(next ? *next : OrderedJson());
+      return value_of(std::move(all));
+    }
+    if (take("{")) {
+      OrderedJson all = OrderedJson::object();
+      while (!take("}")) {
+        const Value key = expression();
+        need(take(":"));
+        const Value value = expression();
+        if (live_) all[string_of(key)] = value ? *value : OrderedJson();
+        need(take(",") || rest_.starts_with('}'));
+      }
+      spend(16 * all.size());
+      return value_of(std::move(all));
     }
     if (take("[")) {
       OrderedJson all = OrderedJson::array();
@@ -202,27 +330,35 @@ class TemplateExpressions : protected TemplateReader {
       return value_of(std::move(all));
     }
     std::string word = name();
-    if (word == "true" || word == "false") return value_of(word == "true");
-    if (word == "none") return value_of(nullptr);
-    if (!word.empty() && word.size() < 10 && word.find_first_not_of("0123456789") == word.npos)
-      return value_of(std::stol(word));
+    if (is_one_of(word, {"true", "True", "false", "False"}))
+      return value_of(word[0] == 't' || word[0] == 'T');
+    if (word == "none" || word == "None") return value_of(nullptr);
+    if (!word.empty() && word.size() < 10 && word.find_first_not_of("0123456789") == word.npos) {
+      if (!rest_.starts_with('.')) return value_of(std::stol(word));
+      advance(1);
+      const std::string digits = name();
+      need(!digits.empty() && digits.size() < 20 && digits.find_first_not_of("0123456789") == digits.npos,
+           before);
+      return value_of(std::stod(word + "." + digits));
+    }
     need(!word.empty() && !std::isdigit(word[0]), before);
     if (rest_.starts_with('(')) {
       if (const auto macro = macros_->find(word); macro != macros_->end() && take("("))
         return call(macro->second, arguments(")"));
       rest_ = before;
-      return function({}, " raise_exception:11 namespace:00 strftime_now:11 ");
+      return function({}, template_functions);
     }
     for (const std::string_view neighbour : {".previtem", ".nextitem"})
       if (word == "loop" && take(neighbour)) word += neighbour;
     const auto found = names_.find(word);
     return found == names_.end() ? Value() : found->second;
   }
-  /// Arguments up to `end`.
+  /// Arguments up to `end`, which a comma may precede.
   Arguments arguments(std::string_view end) {
     Arguments all;
     while (!take(end)) {
       need(all.empty() || take(","));
+      if (!all.empty() && take(end)) break;
       const std::string_view before = rest_;
       std::string word = name();
       if (word.empty() || rest_.starts_with("==") || !take("=")) word.clear(), rest_ = before;
@@ -231,32 +367,51 @@ class TemplateExpressions : protected TemplateReader {
     }
     return all;
   }
-  /// Calls a function, or a method or filter of `v`. Its name must be among `known`, which adds to each the least
-  /// and greatest number of arguments.
-  Value function(const Value& v, std::string_view known) {
+  /// Its entry among those; throws if it has none.
+  const TemplateFunction& known_in(const TemplateFunctions& all, std::string_view f,
+                                   std::string_view from) const {
+    const auto found = std::ranges::find(all, f, &TemplateFunction::name);
+    need(found != all.end(), from);
+    return *found;
+  }
+  /// Calls a function, or a method or filter of `v`.
+  Value function(const Value& v, const TemplateFunctions& all) {
     const std::string_view before = rest_;
-    const std::string f = name();
-    const std::size_t place = known.find(" " + f + ":");
-    need(!f.empty() && place != known.npos, before);
-    const Arguments given = take("(") ? arguments(")") : Arguments();
-    const bool strips = f.ends_with("strip") || f == "trim", any = f == "namespace",
-               members = f.ends_with("attr");
-    const std::string_view numbers = known.substr(place + f.size() + 2, 2);
-    const std::size_t count = given.size(), least = static_cast<std::size_t>(numbers[0] - '0'),
-                      most = static_cast<std::size_t>(numbers[1] - '0');
-    const auto fits = [&](const auto& argument) {
-      return any ? !argument.first.empty() : argument.first == (f == "tojson" ? "indent" : "");
-    };
-    need(std::ranges::all_of(given, fits) && (any || (count >= least && count <= most)));
-    if (!live_) return {};
+    const TemplateFunction& known = known_in(all, name(), before);
+    Arguments given = take("(") ? arguments(")") : Arguments();
+    if (!known.more) given = bound(known, given);
+    need(given.size() >= known.least);
+    return live_ ? called(v, known.name, given) : Value();
+  }
+  /// Arguments in the order of the parameters; one that is not given has no name.
+  Arguments bound(const TemplateFunction& known, const Arguments& given) const {
+    Arguments all(known.parameters.size());
+    for (std::size_t i = 0; i < given.size(); ++i) {
+      const auto place = given[i].first.empty()
+                             ? known.parameters.begin() + static_cast<std::ptrdiff_t>(std::min(i, all.size()))
+                             : std::ranges::find(known.parameters, given[i].first);
+      need(place != known.parameters.end());
+      auto& [parameter, value] = all[static_cast<std::size_t>(place - known.parameters.begin())];
+      need(parameter.empty());
+      parameter = *place, value = given[i].second;
+    }
+    for (std::size_t i = 0; i < known.least; ++i) need(!all[i].first.empty());
+    return all;
+  }
+  Value called(const Value& v, std::string_view f, const Arguments& given) {
     spend(v && v->is_string() ? string_of(v).size() / 16 : v ? 16 * v->size() : 1);
-    const Value first = count > 0 ? given[0].second : Value(), last = count > 0 ? given.back().second : first;
+    const auto argument = [&](std::size_t i) { return i < given.size() ? given[i].second : Value(); };
+    const Value first = argument(0);
     if (f == "raise_exception")
       throw std::runtime_error("the template refuses it: " + excerpt(text_of(first)));
-    if (f == "namespace") {
-      spaces_.push_back(value_of(OrderedJson::object()));
-      for (const auto& [word, value] : given) (*spaces_.back())[word] = value ? *value : OrderedJson();
-      return spaces_.back();
+    if (f == "namespace" || f == "dict") {
+      const Value made = value_of(OrderedJson::object());
+      for (const auto& [word, value] : given) {
+        need(!word.empty());
+        (*made)[word] = value ? *value : OrderedJson();
+      }
+      if (f == "namespace") spaces_.push_back(made);
+      return made;
     }
     if (f == "strftime_now") {
       std::array<char, 256> text{};
@@ -264,50 +419,161 @@ class TemplateExpressions : protected TemplateReader {
       std::strftime(text.data(), text.size(), string_of(first).c_str(), std::localtime(&now));
       return value_of(text.data());
     }
-    if (strips)
-      return value_of(stripped(string_of(v), f[0] != 'r', f[0] != 'l', first ? string_of(first) : ""));
+    if (f == "range") {
+      const bool one = given[1].first.empty();
+      const Index begin = one ? 0 : integer_of(first), end = integer_of(given[one ? 0 : 1].second),
+                  step = given[2].first.empty() ? 1 : integer_of(given[2].second);
+      if (step == 0) expected(given[2].second, "a step that is not 0");
+      OrderedJson all = OrderedJson::array();
+      for (Index i = begin; step < 0 ? i > end : i < end; i += step) spend(16), all.push_back(i);
+      return value_of(std::move(all));
+    }
+    if (f == "default" || f == "d") {
+      const bool missing = !v || (argument(1) && truth(argument(1)) && !truth(v));
+      return !missing ? v : given[0].first.empty() ? value_of("") : first;
+    }
+    if (f.ends_with("strip") || f == "trim")
+      return value_of(stripped(string_of(v), f[0] != 'r', f[0] != 'l',
+                               first && !first->is_null() ? string_of(first) : ""));
     if (f == "startswith") return value_of(string_of(v).starts_with(string_of(first)));
     if (f == "endswith") return value_of(string_of(v).ends_with(string_of(first)));
     if (f == "string" || f == "safe") return value_of(text_of(v));
+    if (f == "upper" || f == "lower" || f == "title" || f == "capitalize")
+      return value_of(in_case(text_of(v), f[0]));
     if (f == "get") {
       const Value member = part_of(v, first);
-      return member ? member : count > 1 ? last : value_of(nullptr);
+      return member ? member : given[1].first.empty() ? value_of(nullptr) : given[1].second;
     }
-    if (f == "length") return value_of(v && v->is_object() ? v->size() : list_of(v)->size());
-    if (f == "tojson") {
-      if (!v) expected(v, "a value");
-      const Index indent = first && !first->is_null() ? std::clamp<Index>(integer_of(first), 0, 16) : 0;
-      return value_of(json_text(*v, static_cast<int>(indent)));
+    if (f == "length" || f == "count") return value_of(v && v->is_object() ? v->size() : list_of(v)->size());
+    if (f == "tojson") return value_of(as_json(v, given));
+    if (f == "int") {
+      if (!v || !v->is_string()) return value_of(static_cast<Index>(std::trunc(number_of(v))));
+      const std::string_view text = stripped(string_of(v), true, true);
+      Index number = 0;
+      const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+      if (error != std::errc() || end != text.data() + text.size()) expected(v, "a text of digits");
+      return value_of(number);
     }
-    if ((f == "items" || f == "keys") && (!v || !v->is_object())) expected(v, "an object");
+    if (is_one_of(f, {"items", "keys", "values", "dictsort"}) && (!v || !v->is_object()))
+      expected(v, "an object");
     if (f == "list" || f == "keys") return list_of(v);
-    if (f == "join") return value_of(join(*list_of(v), string_of(first)));
+    if (f == "first" || f == "last") return part_of(list_of(v), value_of(f == "first" ? 0 : -1));
+    if (f == "reverse") return slice(v, {Value(), Value(), value_of(-1)});
     OrderedJson list = OrderedJson::array();
-    if (f == "items") {
-      for (const auto& [key, member] : v->items()) list.push_back({key, member});
+    if (f == "join") {
+      // As a method of a text, that is between the elements of its argument.
+      const bool method = given.size() == 1;
+      const Value between = method ? v : given[0].first.empty() ? value_of("") : first;
+      for (const Value& element : elements_of(method ? first : v))
+        list.push_back(*defined(attribute_of(element, argument(1))));
+      return value_of(join(list, method ? string_of(between) : text_of(between)));
+    }
+    if (f == "items" || f == "values" || f == "dictsort") {
+      for (const auto& [key, member] : v->items())
+        f == "values" ? list.push_back(member) : list.push_back({key, member});
+      if (f == "dictsort")
+        sort(
+            list, [&](const Value& pair) { return part_of(pair, value_of(0)); }, false);
+    } else if (f == "sort") {
+      list = *list_of(v);
+      sort(
+          list, [&](const Value& element) { return attribute_of(element, argument(2)); },
+          argument(1) && truth(argument(1)));
+      if (first && truth(first)) std::reverse(list.begin(), list.end());
     } else if (f == "split" || f == "replace") {
-      std::string_view text = string_of(v), by = string_of(first);
+      std::string_view text = string_of(v);
+      if (f == "split" && (!first || first->is_null())) return words_of(text, argument(1));
+      const std::string_view by = string_of(first);
       if (by.empty()) expected(first, "a text that is not empty");
-      const std::size_t cuts =
-          f == "split" && count > 1 ? static_cast<std::size_t>(integer_of(last)) : text.npos;
-      for (std::size_t at; list.size() < cuts && (at = text.find(by)) != text.npos;) {
+      const Index most = f == "split" && argument(1) ? integer_of(argument(1)) : -1;
+      for (std::size_t at; std::ssize(list) != most && (at = text.find(by)) != text.npos;) {
         list.push_back(text.substr(0, at));
         text.remove_prefix(at + by.size());
       }
       list.push_back(text);
-      if (f == "replace") return value_of(join(list, string_of(last)));
+      if (f == "replace") return value_of(join(list, string_of(argument(1))));
+    } else if (f == "map") {
+      need(!given.empty());
+      const bool attribute = given[0].first == "attribute";
+      need(attribute ? given.size() == 1 : given[0].first.empty());
+      for (const Value& element : elements_of(v))
+        list.push_back(
+            *defined(attribute ? attribute_of(element, first) : filtered(element, string_of(first), given)));
     } else {  // elements that pass a test, or whose members do
-      const Value& test = given[members ? 1 : 0].second;
-      const std::string& word = string_of(test);
-      const bool compares = word == "equalto" || word == "in";
-      if (count != least + static_cast<std::size_t>(compares) || !(compares || is_test(word)))
-        expected(test, "a test, with its argument");
+      const std::size_t at = f.ends_with("attr") ? 1 : 0;
+      const std::string word = at < given.size() ? string_of(given[at].second) : "";
+      const auto count = at + (word.empty() ? 0 : 1) + (compares(word) ? 1 : 0);
+      if (count != given.size() || !(word.empty() || compares(word) || is_test(word)))
+        expected(argument(at), "a test, with its argument");
       for (const Value& element : elements_of(v)) {
-        if (holds(members ? part_of(element, first) : element, word, last) == f.starts_with("select"))
+        const Value part = at > 0 ? attribute_of(element, first) : element;
+        if ((word.empty() ? truth(part) : holds(part, word, given.back().second)) == f.starts_with("select"))
           list.push_back(*element);
       }
     }
     return value_of(std::move(list));
+  }
+
+  /// The result of the filter that the first argument names, with the others.
+  Value filtered(const Value& value, std::string_view filter, Arguments given) {
+    const TemplateFunction& known = known_in(template_filters, filter, filter);
+    given.erase(given.begin());
+    return called(value, known.name, known.more ? given : bound(known, given));
+  }
+  static const Value& defined(const Value& value) {
+    if (!value) expected(value, "a value");
+    return value;
+  }
+  /// The member "a", or the member "b" of that, as "a.b"; the value itself without a path.
+  static Value attribute_of(Value value, const Value& path) {
+    for (std::string_view rest = path ? std::string_view(string_of(path)) : ""; !rest.empty();) {
+      const std::string_view key = rest.substr(0, rest.find('.'));
+      value = part_of(value, value_of(std::string(key)));
+      rest.remove_prefix(std::min(key.size() + 1, rest.size()));
+    }
+    return path ? value : defined(value);
+  }
+  std::string as_json(const Value& value, const Arguments& given) {
+    JsonStyle style;
+    const auto has = [&](std::size_t i) { return given[i].second && !given[i].second->is_null(); };
+    style.ascii = has(0) && truth(given[0].second);
+    style.sorted = has(3) && truth(given[3].second);
+    if (has(1)) style.indent = std::clamp<Index>(integer_of(given[1].second), 0, 16), style.between = ",";
+    if (has(2)) {
+      style.between = string_of(part_of(given[2].second, value_of(0)));
+      style.after_key = string_of(part_of(given[2].second, value_of(1)));
+    }
+    std::string text;
+    add_json(text, *defined(value), style);
+    spend(text.size() / 16);
+    return text;
+  }
+  /// Sorts by a key; texts without regard to case, unless `exactly`.
+  static void sort(OrderedJson& list, const auto& key_of, bool exactly) {
+    std::vector<std::pair<Value, OrderedJson>> all;
+    for (OrderedJson& element : list) {
+      Value key = key_of(value_of(element));
+      if (!exactly && key && key->is_string()) key = value_of(in_case(string_of(key), 'l'));
+      all.emplace_back(std::move(key), std::move(element));
+    }
+    std::stable_sort(all.begin(), all.end(),
+                     [](const auto& a, const auto& b) { return less(a.first, b.first); });
+    list = OrderedJson::array();
+    for (auto& [key, element] : all) list.push_back(std::move(element));
+  }
+  /// The words between white space; at most `most` are cut off.
+  static Value words_of(std::string_view text, const Value& most) {
+    OrderedJson words = OrderedJson::array();
+    const Index count = most ? integer_of(most) : -1;
+    for (text = stripped(text, true, false); !text.empty(); text = stripped(text, true, false)) {
+      std::size_t end = 0;
+      while (end < text.size() && stripped(text.substr(end), true, false).size() == text.size() - end)
+        end += std::max<std::size_t>(character_at(text, end).length, 1);
+      if (std::ssize(words) == count) end = text.size();
+      words.push_back(text.substr(0, end));
+      text.remove_prefix(end);
+    }
+    return value_of(std::move(words));
   }
 
   std::string join(OrderedJson& list, std::string_view between) {

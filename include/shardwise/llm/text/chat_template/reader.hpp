@@ -5,6 +5,8 @@
 /// @file
 /// Splits a Jinja template into tags, and tags into words and signs.
 
+#include <charconv>
+
 #include <shardwise/llm/namespaces.hpp>
 #include <shardwise/llm/text/chat_template/value.hpp>
 
@@ -34,9 +36,12 @@ inline std::vector<TemplatePiece> template_pieces(std::string_view rest) {
     }
     const char kind = rest[tag + 1];
     const std::string end = kind == '{' ? "}}" : kind == '%' ? "%}" : "#}";
-    std::size_t close = tag + 2;
-    for (char quote = '\0'; close < rest.size() && (quote || !rest.substr(close).starts_with(end)); ++close) {
+    std::size_t close = tag + 2, braces = 0;
+    for (char quote = '\0';
+         close < rest.size() && (quote || braces > 0 || !rest.substr(close).starts_with(end)); ++close) {
       const char c = rest[close];
+      if (kind != '#' && !quote && c == '{') ++braces;
+      if (kind != '#' && !quote && c == '}' && braces > 0) --braces;
       if (quote && c == '\\') ++close;
       if (kind != '#' && (c == quote || (!quote && (c == '"' || c == '\'')))) quote = quote ? '\0' : c;
     }
@@ -119,6 +124,13 @@ class TemplateReader {
     std::size_t i = 1;
     for (; i < rest_.size() && rest_[i] != rest_[0]; ++i) {
       constexpr std::string_view letters = "ntr\\'\"", characters = "\n\t\r\\'\"";
+      if (const std::size_t digits = rest_.substr(i).starts_with("\\u")   ? 4
+                                     : rest_.substr(i).starts_with("\\x") ? 2
+                                                                          : 0) {
+        value += character_of(rest_.substr(i + 2, digits), digits);
+        i += 1 + digits;
+        continue;
+      }
       if (rest_.substr(i).starts_with("\\\n")) {  // continues in the next line
         ++i;
         continue;
@@ -131,6 +143,16 @@ class TemplateReader {
     need(i < rest_.size());
     advance(i + 1);
     return value;
+  }
+  /// The character with this hexadecimal number, in UTF-8.
+  std::string character_of(std::string_view number, std::size_t digits) const {
+    unsigned int c = 0;
+    const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), c, 16);
+    need(number.size() == digits && end == number.data() + digits && (c < 0xd800 || c >= 0xe000));
+    if (c < 0x80) return {static_cast<char>(c)};
+    const char last = static_cast<char>(0x80 | (c & 0x3f));
+    if (c < 0x800) return {static_cast<char>(0xc0 | c >> 6), last};
+    return {static_cast<char>(0xe0 | c >> 12), static_cast<char>(0x80 | (c >> 6 & 0x3f)), last};
   }
   std::string_view tag_, rest_;
   std::shared_ptr<std::size_t> steps_ = std::make_shared<std::size_t>(0);  // macros share it

@@ -65,11 +65,15 @@ class TemplateRun : TemplateExpressions {
         loop();
       } else if (word == "macro") {
         macro();
+      } else if (word == "break" || word == "continue") {
+        need(in_loop_ && rest_.empty());
+        if (live_) left_ = word, live_ = false;
       } else {
         need(word == "generation" && rest_.empty() && !in_macro_);
         const std::size_t start = out_.text.size();
+        const bool before = live_;
         block({"endgeneration"});
-        if (live_) out_.generated.emplace_back(start, out_.text.size());
+        if (before) out_.generated.emplace_back(start, out_.text.size());
       }
     }
     if (ends.size() > 0) throw std::runtime_error("it ends before " + std::string(*ends.begin()));
@@ -77,8 +81,9 @@ class TemplateRun : TemplateExpressions {
   }
   void set() {
     const std::string variable = name(), member = take(".") ? name() : "";
-    need(!variable.empty() && take("="));
-    const Value value = whole();
+    const bool text = rest_.empty();
+    need(!variable.empty() && (text || take("=")));
+    const Value value = text ? written() : whole();
     if (live_ && !member.empty()) {
       const Value space = names_[variable];
       if (std::ranges::find(spaces_, space) == spaces_.end()) expected(space, "a namespace");
@@ -86,6 +91,17 @@ class TemplateRun : TemplateExpressions {
     } else if (live_) {
       names_[variable] = value;
     }
+  }
+  /// The text up to {% endset %}.
+  Value written() {
+    const Names outside = names_;
+    const bool in_macro = std::exchange(in_macro_, true), outermost = std::exchange(outermost_, false),
+               in_loop = std::exchange(in_loop_, false);
+    std::string before = std::exchange(out_.text, {});
+    block({"endset"});
+    names_ = outside;
+    in_macro_ = in_macro, outermost_ = outermost, in_loop_ = in_loop;
+    return value_of(std::exchange(out_.text, std::move(before)));
   }
   void macro() {
     const std::string called = name();
@@ -99,20 +115,22 @@ class TemplateRun : TemplateExpressions {
     }
     need(rest_.empty());
     (*macros_)[called] = std::move(made);
-    const bool before = std::exchange(live_, false), outside = std::exchange(in_macro_, true);
+    const bool before = std::exchange(live_, false), outside = std::exchange(in_macro_, true),
+               in_loop = std::exchange(in_loop_, false);
     block({"endmacro"});
     live_ = before;
-    in_macro_ = outside;
+    in_macro_ = outside, in_loop_ = in_loop;
   }
   Value call(const Macro& macro, const Arguments& given) override {
-    need(given.size() <= macro.parameters.size() &&
-         std::ranges::all_of(given, [](const auto& argument) { return argument.first.empty(); }));
+    TemplateFunction known{"macro"};
+    for (const auto& [parameter, otherwise] : macro.parameters) known.parameters.push_back(parameter);
+    const Arguments values = bound(known, given);
     if (!live_) return {};
     spend(64);
     TemplateRun inner(pieces_, macro.names);
     for (std::size_t i = 0; i < macro.parameters.size(); ++i) {
       const auto& [parameter, otherwise] = macro.parameters[i];
-      inner.names_[parameter] = i < given.size() ? given[i].second : otherwise;
+      inner.names_[parameter] = values[i].first.empty() ? otherwise : values[i].second;
     }
     inner.macros_ = macros_;
     inner.spaces_ = spaces_;
@@ -133,7 +151,7 @@ class TemplateRun : TemplateExpressions {
       found = found || live_;
       word = block({"endif", "elif", "else"});
     }
-    live_ = before;
+    live_ = before && left_.empty();
   }
   void loop() {
     std::vector<std::string> variables{name()};
@@ -162,11 +180,13 @@ class TemplateRun : TemplateExpressions {
         outermost && count > 0 && count <= all.size() &&
         std::equal(elements.begin(), elements.end(), all.end() - std::ssize(elements), equal);
     std::vector<std::size_t> begins(messages ? all.size() - count : 0, written);
-    live_ = before && count > 0;
+    const bool in_loop = std::exchange(in_loop_, true);
+    std::string end;
     std::size_t i = 0;
     do {
       at_ = begin;
       names_ = outside;
+      live_ = before && count > 0;
       begins.push_back(out_.text.size());
       spend(64);
       if (live_) {
@@ -177,10 +197,14 @@ class TemplateRun : TemplateExpressions {
         names_["loop.previtem"] = i > 0 ? elements[i - 1] : Value();
         names_["loop.nextitem"] = i + 1 < count ? elements[i + 1] : Value();
       }
-      block({"endfor"});
-    } while (++i < count);
+      end = block({"endfor", "else"});
+    } while (std::exchange(left_, "") != "break" && ++i < count);
     if (messages && out_.text.size() > written) out_.begins = begins, ++loops_;
-    live_ = before;
+    in_loop_ = in_loop;
+    live_ = before && count == 0;
+    names_ = outside;
+    if (end == "else") block({"endfor"});
+    live_ = before && left_.empty();
     outermost_ = outermost;
     names_ = outside;
   }
@@ -190,8 +214,9 @@ class TemplateRun : TemplateExpressions {
   std::size_t at_ = 0;    // the next piece
   RenderedChat out_;
   bool outermost_ = true;  // outside of loops
-  bool in_macro_ = false;
-  int loops_ = 0;  // loops over the messages, with output
+  bool in_macro_ = false, in_loop_ = false;
+  std::string left_;  // "break" or "continue", up to the end of the loop's body
+  int loops_ = 0;     // loops over the messages, with output
 };
 
 }  // namespace detail

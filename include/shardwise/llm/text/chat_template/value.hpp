@@ -34,9 +34,21 @@ inline Index integer_of(const TemplateValue& value) {
     expected(value, "an integer of 32 bits");
   return value->get<Index>();
 }
+inline double number_of(const TemplateValue& value) {
+  if (!value || !(value->is_number() || value->is_boolean())) expected(value, "a number");
+  const double number = value->is_boolean() ? value->get<bool>() : value->get<double>();
+  if (!(std::abs(number) <= 0x1p53)) expected(value, "a number of at most 2^53");
+  return number;
+}
 inline bool truth(const TemplateValue& value) {
   if (!value || value->is_boolean()) return value && value->get<bool>();
   return value->is_number() ? *value != 0 : value->is_string() ? !string_of(value).empty() : !value->empty();
+}
+/// As Python writes it: nlohmann::json writes 1e+15.
+inline std::string number_text(const OrderedJson& number) {
+  const double value = number.get<double>();
+  if (!number.is_number_float() || !(std::abs(value) >= 1e15 && std::abs(value) < 1e16)) return number.dump();
+  return std::to_string(static_cast<std::int64_t>(value)) + ".0";
 }
 /// The value as printed text.
 inline std::string text_of(const TemplateValue& value) {
@@ -44,12 +56,12 @@ inline std::string text_of(const TemplateValue& value) {
   if (value->is_null()) return "None";
   if (value->is_boolean()) return truth(value) ? "True" : "False";
   if (!value->is_number()) expected(value, "a text or a number");
-  return value->dump();
+  return number_text(*value);
 }
 inline bool equal(const TemplateValue& a, const TemplateValue& b) {
   if (!a || !b) return a == b;
   if (a->is_boolean() == b->is_boolean()) return *a == *b;
-  return (a->is_number() || b->is_number()) && integer_of(a) == integer_of(b);
+  return (a->is_number() || b->is_number()) && number_of(a) == number_of(b);
 }
 
 /// A list, or the list of a text's characters or an object's keys; an empty list for undefined.
@@ -125,13 +137,50 @@ inline std::string_view stripped(std::string_view text, bool left, bool right, s
   return text.substr(begin, (right ? std::max(begin, end) : text.size()) - begin);
 }
 
-/// Like Python's `json.dumps(json, ensure_ascii=False)`: on one line if `indent` is 0.
-inline std::string json_text(const OrderedJson& json, int indent) {
-  std::string text = json.dump(indent);
-  for (std::size_t i = 1; i < text.size() && indent == 0; ++i)
-    if (text[i] == '\n' && text[i - 1] == ',') text[i] = ' ';
-  if (indent == 0) std::erase(text, '\n');  // JSON strings contain no line ends
+/// `text` with the case of its letters changed: 'u' upper, 'l' lower, 't' upper at the begin of each word, 'c' of the
+/// text alone. Only for ASCII: Python's rules for other letters are long.
+inline std::string in_case(std::string text, char to) {
+  bool begin = true;
+  for (char& c : text) {
+    if (static_cast<unsigned char>(c) > 0x7f) expected(value_of(text), "a text of ASCII characters");
+    const bool upper = to == 'u' || (to != 'l' && begin);
+    if (std::isalpha(static_cast<unsigned char>(c)) && upper == (c >= 'a')) c = static_cast<char>(c ^ 0x20);
+    begin = to == 't' && std::string_view(" \t\n\r\f\v-([{<").find(c) != std::string_view::npos;
+  }
   return text;
+}
+/// Less, by numbers or by texts.
+inline bool less(const TemplateValue& a, const TemplateValue& b) {
+  if (a && b && a->is_string() && b->is_string()) return string_of(a) < string_of(b);
+  return number_of(a) < number_of(b);
+}
+
+/// Options of Python's `json.dumps`.
+struct JsonStyle {
+  bool ascii = false, sorted = false;
+  Index indent = -1;  // -1: one line
+  std::string between = ", ", after_key = ": ";
+};
+inline void add_json(std::string& all, const OrderedJson& json, const JsonStyle& style, Index depth = 1) {
+  if (!json.is_structured() || json.empty()) {
+    all += json.is_number() ? number_text(json) : json.dump(-1, ' ', style.ascii);
+    return;
+  }
+  const auto line = [&](Index at) {
+    if (style.indent >= 0) all += "\n" + std::string(static_cast<std::size_t>(style.indent * at), ' ');
+  };
+  std::vector<std::pair<std::string, const OrderedJson*>> parts;
+  for (const auto& [key, part] : json.items()) parts.emplace_back(json.is_object() ? key : "", &part);
+  if (style.sorted && json.is_object()) std::ranges::sort(parts);
+  all += json.is_object() ? "{" : "[";
+  for (const auto& [key, part] : parts) {
+    if (&key != &parts.front().first) all += style.between;
+    line(depth);
+    if (json.is_object()) all += OrderedJson(key).dump(-1, ' ', style.ascii) + style.after_key;
+    add_json(all, *part, style, depth + 1);
+  }
+  line(depth - 1);
+  all += json.is_object() ? "}" : "]";
 }
 
 }  // namespace shardwise::llm::detail
