@@ -22,7 +22,7 @@ namespace {
 using kernel::Instructions;
 
 /// Of x in one product: a few when decoding, many for a prompt.
-constexpr std::array<Index, 5> row_counts{1, 2, 4, 8, 64};
+constexpr std::array<Index, 6> row_counts{1, 2, 3, 4, 8, 64};
 
 struct Options {
   Index features = 2048, megabytes = 640;

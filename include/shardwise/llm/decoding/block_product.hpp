@@ -13,8 +13,9 @@
 /// integers, which is exact; for group g, sum g % 16 becomes fma(scale of w · scale of x, integer, that sum). At the
 /// end, sums l and l + 8 are added for l < 8, then l and l + 4 for l < 4, and so on.
 ///
-/// Up to three rows of x read w as it is, several groups at a time. For more, blocks of 8 and 4 bits of several rows
-/// of w are first interleaved, so that a vector has the sums of as many outputs.
+/// All rows of x, up to eight, take a group of w while it is in registers: w is read once. Beside one row of x, blocks of
+/// 8 and 4 bits are taken several groups at a time. Beside more, those of several rows of w are interleaved, so that
+/// a vector has the sums of as many outputs.
 
 #include <shardwise/llm/bodies.hpp>
 #include <shardwise/llm/decoding/block_product_x86.hpp>
@@ -72,19 +73,24 @@ Index first_columns([[maybe_unused]] Index rows, [[maybe_unused]] Index out, [[m
   Index o = 0;
 #if defined(__x86_64__)
   if constexpr (std::is_same_v<Block, Block16>) {
-    if (set != Instructions::avx512_vnni) return 0;
+    for (; set == Instructions::avx2 && o < out; ++o)
+      column_avx2<4>(rows, groups, x, w + o * ldw, y + o, ldy);
+    if (set != Instructions::avx512_vnni) return o;
     if (rows > 1) {  // else w is read from front to back, which is what the processor prefetches best
       for (; o + 4 <= out; o += 4) columns_avx512<4, 4>(rows, groups, x, w + o * ldw, ldw, y + o, ldy);
     }
     for (; o < out; ++o) columns_avx512<4, 1>(rows, groups, x, w + o * ldw, ldw, y + o, ldy);
-  } else if (rows >= 4) {  // else it takes longer to interleave w
-    constexpr int to_unsigned = std::is_same_v<Block, Block8> ? -128 : 0;
+  } else if (rows > 1) {
     for (; set == Instructions::avx512_vnni && o + 16 <= out; o += 16) {
-      const auto* sixteen = interleave<16>(groups, w + o * ldw, ldw, to_unsigned);
-      columns_avx512<8>(rows, groups, x, sixteen, y + o, ldy);
+      const Block* at = w + o * ldw;
+      const auto* ready = rows > 8 ? interleave_avx512(groups, at, ldw) : nullptr;
+      columns_avx512<8>(rows, groups, x, at, ldw, ready, y + o, ldy);
     }
-    for (; set != Instructions::portable && o + 8 <= out; o += 8)
-      columns_avx2<4, Block>(rows, groups, x, interleave<8>(groups, w + o * ldw, ldw, 0), y + o, ldy);
+    for (; set != Instructions::portable && o + 8 <= out; o += 8) {
+      const Block* at = w + o * ldw;
+      const auto* ready = rows > 4 ? interleave_avx2(groups, at, ldw) : nullptr;
+      columns_avx2<4>(rows, groups, x, at, ldw, ready, y + o, ldy);
+    }
   }
 #endif
   return o;
@@ -97,8 +103,8 @@ void product_of_rows(Index rows, Index out, Index groups, const float* x, Index 
   const Unit<Block>* units = prepare_rows<Block>(rows, groups, x, ldx);
   float (*product)(Index, const Unit<Block>*, const Block*) = product_portable;
 #if defined(__x86_64__)
-  if (set == Instructions::avx2) product = product_avx2;
   if constexpr (!std::is_same_v<Block, Block16>) {
+    if (set == Instructions::avx2) product = product_avx2;
     if (set == Instructions::avx512_vnni) product = product_avx512;
   }
 #endif

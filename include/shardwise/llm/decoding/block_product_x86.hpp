@@ -72,20 +72,32 @@ template <WeightBlock Block>
   return _mm256_cvtph_ps(_mm_set_epi64x(four(4), four(0)));
 }
 
-[[SHARDWISE_AVX2]] inline float product_avx2(Index groups, const SplitGroup* x, const Block16* w) {
-  __m256 sums[2] = {};
-  for (Index g = 0; g < groups; ++g) {
-    __builtin_prefetch(w + g + 8192 / sizeof(Block16));
+/// y: [rows, 1] of a row of w, R rows at a time. Behind x are zeros to a multiple of R rows.
+template <int R>
+[[SHARDWISE_AVX2]] void column_avx2(Index rows, Index groups, const SplitGroup* x, const Block16* w, float* y,
+                                    Index ldy) {
+  for (; rows > R / 2; rows -= R, x += R * groups, y += R * ldy) {
+    __m256 sums[R][2] = {};
+    for (Index g = 0; g < groups; ++g) {
+      __builtin_prefetch(w + g + 8192 / sizeof(Block16));
 #pragma GCC unroll 2
-    for (Index half = 0; half < 2; ++half) {
-      const __m256i twos = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(w[g].values) + half);
-      const __m256 even = _mm256_castsi256_ps(_mm256_slli_epi32(twos, 16)),
-                   odd = _mm256_castsi256_ps(_mm256_and_si256(twos, _mm256_set1_epi32(-65536)));
-      sums[half] = _mm256_fmadd_ps(even, _mm256_load_ps(x[g].even + 8 * half), sums[half]);
-      sums[half] = _mm256_fmadd_ps(odd, _mm256_load_ps(x[g].odd + 8 * half), sums[half]);
+      for (Index half = 0; half < 2; ++half) {
+        const __m256i twos = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(w[g].values) + half);
+        const __m256 even = _mm256_castsi256_ps(_mm256_slli_epi32(twos, 16)),
+                     odd = _mm256_castsi256_ps(_mm256_and_si256(twos, _mm256_set1_epi32(-65536)));
+#pragma GCC unroll 4
+        for (int r = 0; r < R; ++r) {
+          const SplitGroup& group = x[r * groups + g];
+          sums[r][half] = _mm256_fmadd_ps(even, _mm256_load_ps(group.even + 8 * half), sums[r][half]);
+          sums[r][half] = _mm256_fmadd_ps(odd, _mm256_load_ps(group.odd + 8 * half), sums[r][half]);
+        }
+      }
     }
+#pragma GCC unroll 4
+    for (int r = 0; r < R; ++r)
+      if (r < rows) y[r * ldy] = total_of_sums(sums[r][0], sums[r][1]);
   }
-  return total_of_sums(sums[0], sums[1]);
+  if constexpr (R > 1) column_avx2<R / 2>(rows, groups, x, w, y, ldy);
 }
 template <WeightBlock Block>
 [[SHARDWISE_AVX2]] float product_avx2(Index groups, const SixteenGroups* x, const Block* w) {
@@ -121,44 +133,47 @@ struct alignas(64) Interleaved {
   std::int8_t values[8][C][4];
   float scales[C];
 };
-/// Transposes 4-byte numbers.
-[[SHARDWISE_AVX2, gnu::always_inline]] inline void transpose(__m256i (&x)[8]) {
-  __m256i two[8], four[8];
-#pragma GCC unroll 4
-  for (int i = 0; i < 8; i += 2) {
-    two[i] = _mm256_unpacklo_epi32(x[i], x[i + 1]);
-    two[i + 1] = _mm256_unpackhi_epi32(x[i], x[i + 1]);
-  }
-#pragma GCC unroll 4
-  for (int i = 0; i < 4; ++i) {
-    const int j = i / 2 * 4 + i % 2;
-    four[2 * i] = _mm256_unpacklo_epi64(two[j], two[j + 2]);
-    four[2 * i + 1] = _mm256_unpackhi_epi64(two[j], two[j + 2]);
-  }
-#pragma GCC unroll 4
-  for (int i = 0; i < 4; ++i) {
-    x[i] = _mm256_permute2x128_si256(four[i], four[i + 4], 0x20);
-    x[i + 4] = _mm256_permute2x128_si256(four[i], four[i + 4], 0x31);
-  }
+/// Sixteen of the bytes of a block's numbers.
+template <WeightBlock Block>
+[[SHARDWISE_AVX2, gnu::always_inline]] inline __m128i sixteen_bytes(const Block& w, int first) {
+  return _mm_loadu_si128(reinterpret_cast<const __m128i*>(reinterpret_cast<const char*>(&w + 1) -
+                                                          (sizeof(Block) - sizeof w.scale) + first));
 }
-/// `added`, to every byte: -128 makes signed bytes unsigned, each 128 larger.
-template <int C, WeightBlock Block>
-[[SHARDWISE_AVX2]] const Interleaved<C>* interleave(Index groups, const Block* w, Index ldw, int added) {
-  auto* to = scratch<Interleaved<C>, Interleaved<C>>(groups);
-  for (Index g = 0; g < groups; ++g) {
-    for (int first = 0; first < C; first += 8) {
-      const Block* eight = w + first * ldw + g;
-      __m256i rows[8];
-#pragma GCC unroll 8
-      for (int c = 0; c < 8; ++c)
-        rows[c] = _mm256_add_epi8(bytes_of(eight[c * ldw]), _mm256_set1_epi8(static_cast<char>(added)));
-      transpose(rows);
-#pragma GCC unroll 8
-      for (int k = 0; k < 8; ++k)
-        _mm256_store_si256(reinterpret_cast<__m256i*>(to[g].values[k][first]), rows[k]);
-      _mm256_store_ps(to[g].scales + first, scales_of(eight, ldw));
+/// For each 128 bits, transposes 4-byte numbers.
+[[SHARDWISE_AVX2, gnu::always_inline]] inline void transpose(__m256i (&x)[4]) {
+  const __m256i a = _mm256_unpacklo_epi32(x[0], x[1]), b = _mm256_unpackhi_epi32(x[0], x[1]),
+                c = _mm256_unpacklo_epi32(x[2], x[3]), d = _mm256_unpackhi_epi32(x[2], x[3]);
+  x[0] = _mm256_unpacklo_epi64(a, c), x[1] = _mm256_unpackhi_epi64(a, c);
+  x[2] = _mm256_unpacklo_epi64(b, d), x[3] = _mm256_unpackhi_epi64(b, d);
+}
+/// Interleaves a group of eight rows of w.
+template <WeightBlock Block>
+[[SHARDWISE_AVX2, gnu::always_inline]] inline void interleave(const Block* w, Index ldw, Interleaved<8>& to) {
+  constexpr bool four_bits = std::is_same_v<Block, Block4>;
+  const __m256i low = _mm256_set1_epi8(15);
+#pragma GCC unroll 2
+  for (int first = 0; first < (four_bits ? 16 : 32); first += 16) {
+    __m256i x[4];
+#pragma GCC unroll 4
+    for (int c = 0; c < 4; ++c) {
+      x[c] = _mm256_inserti128_si256(_mm256_castsi128_si256(sixteen_bytes(w[c * ldw], first)),
+                                     sixteen_bytes(w[(c + 4) * ldw], first), 1);
+    }
+    transpose(x);
+#pragma GCC unroll 4
+    for (int k = 0; k < 4; ++k) {
+      auto* const at = reinterpret_cast<__m256i*>(to.values[first / 4 + k]);
+      _mm256_store_si256(at, four_bits ? _mm256_and_si256(x[k], low) : x[k]);
+      if constexpr (four_bits) _mm256_store_si256(at + 4, _mm256_and_si256(_mm256_srli_epi16(x[k], 4), low));
     }
   }
+  _mm256_store_ps(to.scales, scales_of(w, ldw));
+}
+/// The groups of eight rows, interleaved in scratch memory.
+template <WeightBlock Block>
+[[SHARDWISE_AVX2]] const Interleaved<8>* interleave_avx2(Index groups, const Block* w, Index ldw) {
+  auto* to = scratch<Interleaved<8>, Interleaved<8>>(groups);
+  for (Index g = 0; g < groups; ++g) interleave(w + g, ldw, to[g]);
   return to;
 }
 /// Four of the values of a group of x.
@@ -168,19 +183,22 @@ inline int four_values(const SixteenGroups& x, Index g, int k) {
   return four;
 }
 
-/// y: [rows, 8], R rows at a time.
+/// y: [rows, 8], R rows at a time. w is interleaved in `ready`; if that is null, here, as often as there are passes.
 template <int R, WeightBlock Block>
-[[SHARDWISE_AVX2]] void columns_avx2(Index rows, Index groups, const SixteenGroups* x,
-                                     const Interleaved<8>* w, float* y, Index ldy) {
+[[SHARDWISE_AVX2]] void columns_avx2(Index rows, Index groups, const SixteenGroups* x, const Block* w,
+                                     Index ldw, const Interleaved<8>* ready, float* y, Index ldy) {
   constexpr bool four_bits = std::is_same_v<Block, Block4>;
   const Index ldx = units_of<Block>(groups);
-  for (; rows >= R; rows -= R, x += R * ldx, y += R * ldy) {
+  Interleaved<8> here;
+  for (; rows > R / 2; rows -= R, x += R * ldx, y += R * ldy) {
     __m256 sums[16][R] = {};
     for (Index g = 0; g < groups; ++g) {
+      if (!ready) interleave(w + g, ldw, here);
+      const Interleaved<8>& group = ready ? ready[g] : here;
       __m256i dots[R] = {};
 #pragma GCC unroll 8
       for (int k = 0; k < 8; ++k) {
-        const __m256i left = *reinterpret_cast<const __m256i*>(w[g].values[k]);
+        const __m256i left = *reinterpret_cast<const __m256i*>(group.values[k]);
 #pragma GCC unroll 4
         for (int r = 0; r < R; ++r) {
           const __m256i right = _mm256_set1_epi32(four_values(x[r * ldx + g / 16], g, k)),
@@ -189,7 +207,7 @@ template <int R, WeightBlock Block>
               four_bits ? _mm256_add_epi16(dots[r], twos) : _mm256_add_epi32(dots[r], sums_of_pairs(twos));
         }
       }
-      const __m256 scales = _mm256_load_ps(w[g].scales);
+      const __m256 scales = _mm256_load_ps(group.scales);
 #pragma GCC unroll 4
       for (int r = 0; r < R; ++r) {
         const SixteenGroups& unit = x[r * ldx + g / 16];
@@ -205,10 +223,10 @@ template <int R, WeightBlock Block>
       for (Index half = 8; half > 0; half /= 2) {
         for (Index l = 0; l < half; ++l) sums[l][r] = _mm256_add_ps(sums[l][r], sums[l + half][r]);
       }
-      _mm256_storeu_ps(y + r * ldy, sums[0][r]);
+      if (r < rows) _mm256_storeu_ps(y + r * ldy, sums[0][r]);
     }
   }
-  if constexpr (R > 1) columns_avx2<R / 2, Block>(rows, groups, x, w, y, ldy);
+  if constexpr (R > 1) columns_avx2<R / 2>(rows, groups, x, w, ldw, ready, y, ldy);
 }
 
 /// Two successive blocks as unsigned bytes, plus the zero point. Blocks are sequences of 16 bits. (g++ 12 warns of
@@ -233,6 +251,11 @@ template <int R, WeightBlock Block>
                        _mm256_castpd_ps(_mm512_maskz_extractf64x4_pd(0xf, halves, 1)));
 }
 
+[[SHARDWISE_AVX512, gnu::always_inline]] inline __m512 both(__m256 first, __m256 second) {
+  return _mm512_castpd_ps(_mm512_maskz_insertf64x4(0xff, _mm512_castps_pd(_mm512_castps256_ps512(first)),
+                                                   _mm256_castps_pd(second), 1));
+}
+
 /// Adds a unit of R rows of x, and C rows of w.
 template <int R, int C>
 [[SHARDWISE_AVX512, gnu::always_inline]] inline void add_unit(__m512 (&sums)[R][C], const SplitGroup* x,
@@ -254,7 +277,7 @@ template <int R, int C>
 [[SHARDWISE_AVX512]] void columns_avx512(Index rows, Index groups, const SplitGroup* x, const Block16* w,
                                          Index ldw, float* y, Index ldy) {
   const Index ldx = groups;
-  for (; rows >= R; rows -= R, x += R * ldx, y += R * ldy) {
+  for (; rows > R / 2; rows -= R, x += R * ldx, y += R * ldy) {
     __m512 sums[R][C] = {};
     for (Index g = 0; g < groups; ++g) {
 #pragma GCC unroll 4
@@ -264,7 +287,8 @@ template <int R, int C>
 #pragma GCC unroll 4
     for (int r = 0; r < R; ++r) {
 #pragma GCC unroll 4
-      for (int c = 0; c < C; ++c) y[r * ldy + c] = total_of_sums(sums[r][c]);
+      for (int c = 0; c < C; ++c)
+        if (r < rows) y[r * ldy + c] = total_of_sums(sums[r][c]);
     }
   }
   if constexpr (R > 1) columns_avx512<R / 2, C>(rows, groups, x, w, ldw, y, ldy);
@@ -304,39 +328,82 @@ template <WeightBlock Block>
                                            _mm512_permutex2var_epi64(first, upper, second));
     const __m512i total = _mm512_add_epi32(_mm512_maskz_permutexvar_epi32(0xffff, in_order, mixed),
                                            _mm512_load_si512(x->corrections));
-    const __m512d scales = _mm512_castpd256_pd512(_mm256_castps_pd(scales_of(sixteen)));
-    const __m512 both =
-        _mm512_castpd_ps(_mm512_maskz_insertf64x4(0xff, scales, _mm256_castps_pd(scales_of(sixteen + 8)), 1));
-    sums = _mm512_fmadd_ps(_mm512_mul_ps(both, _mm512_load_ps(x->scales)),
+    const __m512 scales = both(scales_of(sixteen), scales_of(sixteen + 8));
+    sums = _mm512_fmadd_ps(_mm512_mul_ps(scales, _mm512_load_ps(x->scales)),
                            _mm512_maskz_cvtepi32_ps(0xffff, total), sums);
   }
   return total_of_sums(sums);
 }
 
-/// y: [rows, 16], R rows at a time.
-template <int R>
-[[SHARDWISE_AVX512]] void columns_avx512(Index rows, Index groups, const SixteenGroups* x,
-                                         const Interleaved<16>* w, float* y, Index ldy) {
-  const Index ldx = (groups + 15) / 16;
-  for (; rows >= R; rows -= R, x += R * ldx, y += R * ldy) {
+/// As for AVX2, of sixteen rows, as unsigned bytes.
+[[SHARDWISE_AVX512, gnu::always_inline]] inline void transpose(__m512i (&x)[4]) {
+  const __m512i a = _mm512_maskz_unpacklo_epi32(0xffff, x[0], x[1]),
+                b = _mm512_maskz_unpackhi_epi32(0xffff, x[0], x[1]),
+                c = _mm512_maskz_unpacklo_epi32(0xffff, x[2], x[3]),
+                d = _mm512_maskz_unpackhi_epi32(0xffff, x[2], x[3]);
+  x[0] = _mm512_maskz_unpacklo_epi64(0xff, a, c), x[1] = _mm512_maskz_unpackhi_epi64(0xff, a, c);
+  x[2] = _mm512_maskz_unpacklo_epi64(0xff, b, d), x[3] = _mm512_maskz_unpackhi_epi64(0xff, b, d);
+}
+template <WeightBlock Block>
+[[SHARDWISE_AVX512, gnu::always_inline]] inline void interleave(const Block* w, Index ldw,
+                                                                Interleaved<16>& to) {
+  constexpr bool four_bits = std::is_same_v<Block, Block4>;
+  const __m512i low = _mm512_set1_epi8(15), signs = _mm512_set1_epi8(-128);
+#pragma GCC unroll 2
+  for (int first = 0; first < (four_bits ? 16 : 32); first += 16) {
+    __m512i x[4];
+#pragma GCC unroll 4
+    for (int c = 0; c < 4; ++c) {
+      x[c] = _mm512_castsi128_si512(sixteen_bytes(w[c * ldw], first));
+      x[c] = _mm512_maskz_inserti32x4(0xffff, x[c], sixteen_bytes(w[(c + 4) * ldw], first), 1);
+      x[c] = _mm512_maskz_inserti32x4(0xffff, x[c], sixteen_bytes(w[(c + 8) * ldw], first), 2);
+      x[c] = _mm512_maskz_inserti32x4(0xffff, x[c], sixteen_bytes(w[(c + 12) * ldw], first), 3);
+    }
+    transpose(x);
+#pragma GCC unroll 4
+    for (int k = 0; k < 4; ++k) {
+      auto* const at = to.values[first / 4 + k];
+      _mm512_store_si512(at, four_bits ? _mm512_and_si512(x[k], low) : _mm512_xor_si512(x[k], signs));
+      if constexpr (four_bits)
+        _mm512_store_si512(at + 4 * 16, _mm512_and_si512(_mm512_maskz_srli_epi32(0xffff, x[k], 4), low));
+    }
+  }
+  _mm512_store_ps(to.scales, both(scales_of(w, ldw), scales_of(w + 8 * ldw, ldw)));
+}
+template <WeightBlock Block>
+[[SHARDWISE_AVX512]] const Interleaved<16>* interleave_avx512(Index groups, const Block* w, Index ldw) {
+  auto* to = scratch<Interleaved<16>, Interleaved<16>>(groups);
+  for (Index g = 0; g < groups; ++g) interleave(w + g, ldw, to[g]);
+  return to;
+}
+
+/// y: [rows, 16], as for AVX2.
+template <int R, WeightBlock Block>
+[[SHARDWISE_AVX512]] void columns_avx512(Index rows, Index groups, const SixteenGroups* x, const Block* w,
+                                         Index ldw, const Interleaved<16>* ready, float* y, Index ldy) {
+  const Index ldx = units_of<Block>(groups);
+  Interleaved<16> here;
+  for (; rows > R / 2; rows -= R, x += R * ldx, y += R * ldy) {
     __m512 sums[16][R] = {};
     for (Index g = 0; g < groups; ++g) {
+      if (!ready) interleave(w + g, ldw, here);
+      const Interleaved<16>& group = ready ? ready[g] : here;
       __m512i dots[R];
 #pragma GCC unroll 8
       for (int r = 0; r < R; ++r) dots[r] = _mm512_set1_epi32(x[r * ldx + g / 16].corrections[g % 16]);
 #pragma GCC unroll 8
       for (int k = 0; k < 8; ++k) {
-        const __m512i left = _mm512_load_si512(w[g].values[k]);
+        const __m512i left = _mm512_load_si512(group.values[k]);
 #pragma GCC unroll 8
         for (int r = 0; r < R; ++r)
           dots[r] =
               _mm512_dpbusd_epi32(dots[r], left, _mm512_set1_epi32(four_values(x[r * ldx + g / 16], g, k)));
       }
-      const __m512 scales = _mm512_load_ps(w[g].scales);
+      const __m512 scales = _mm512_load_ps(group.scales);
 #pragma GCC unroll 8
       for (int r = 0; r < R; ++r) {
-        const __m512 both = _mm512_mul_ps(scales, _mm512_set1_ps(x[r * ldx + g / 16].scales[g % 16]));
-        sums[g % 16][r] = _mm512_fmadd_ps(both, _mm512_maskz_cvtepi32_ps(0xffff, dots[r]), sums[g % 16][r]);
+        const __m512 scale = _mm512_mul_ps(scales, _mm512_set1_ps(x[r * ldx + g / 16].scales[g % 16]));
+        sums[g % 16][r] = _mm512_fmadd_ps(scale, _mm512_maskz_cvtepi32_ps(0xffff, dots[r]), sums[g % 16][r]);
       }
     }
 #pragma GCC unroll 8
@@ -344,10 +411,10 @@ template <int R>
       for (Index half = 8; half > 0; half /= 2) {
         for (Index l = 0; l < half; ++l) sums[l][r] = _mm512_add_ps(sums[l][r], sums[l + half][r]);
       }
-      _mm512_storeu_ps(y + r * ldy, sums[0][r]);
+      if (r < rows) _mm512_storeu_ps(y + r * ldy, sums[0][r]);
     }
   }
-  if constexpr (R > 1) columns_avx512<R / 2>(rows, groups, x, w, y, ldy);
+  if constexpr (R > 1) columns_avx512<R / 2>(rows, groups, x, w, ldw, ready, y, ldy);
 }
 
 }  // namespace shardwise::llm::kernel::detail

@@ -51,10 +51,12 @@ void quantise_rows(Index rows, Index groups, const float* x, Index ldx, SixteenG
   }
 }
 
-/// x as [rows, units], in scratch memory.
+/// x as [rows, units], in scratch memory. Zeros follow, to a multiple of eight rows.
 template <WeightBlock Block>
 const Unit<Block>* prepare_rows(Index rows, Index groups, const float* x, Index ldx) {
-  auto* units = scratch<Unit<Block>, Unit<Block>>(rows * units_of<Block>(groups));
+  const Index in_row = units_of<Block>(groups), padded = (rows + 7) / 8 * 8;
+  auto* units = scratch<Unit<Block>, Unit<Block>>(padded * in_row);
+  if (rows > 1) std::fill(units + rows * in_row, units + padded * in_row, Unit<Block>{});
   if constexpr (std::is_same_v<Block, Block16>) {
     for (Index r = 0; r < rows; ++r) {
       for (Index i = 0; i < groups * 32; i += 2) {
