@@ -19,7 +19,7 @@
 
 #include <shardwise/autograd/abstract.hpp>
 #include <shardwise/layout/propagation.hpp>
-#include <shardwise/ops/operation.hpp>
+#include <shardwise/ops/operation_problem.hpp>
 
 namespace shardwise {
 
@@ -156,6 +156,9 @@ struct Result<Op, Tracked, Parameters, X...> {
   static constexpr auto type_of() {
     if constexpr (!P::same_mesh) {
       return Refused<Reason::operands_are_on_different_meshes, Got<typename X::MeshOf...>>{};
+    } else if constexpr (constexpr SignatureProblem problem = signature_problem<Op, X::rank...>;
+                         problem.hint != Hint::none) {
+      return TypeIs<WrongSignature<problem>>{};
     } else if constexpr (P::signature.count == 0) {
       constexpr Reason reason = P::signature.no_such_dimension ? Reason::tensor_has_no_such_dimension
                                                                : Reason::operands_do_not_fit_in_rank;
