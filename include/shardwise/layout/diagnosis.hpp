@@ -193,6 +193,7 @@ enum class Hint {
   pass_the_module_first,
   pass_a_tensor_and_use_parameters_as_they_are,
   pass_one_size_per_axis,
+  write_the_sizes_in_braces,
   define_a_static_constexpr_signature,
   write_letters_commas_an_arrow_and_the_letters_of_the_result,
   name_each_index_once_in_each_tensor,
