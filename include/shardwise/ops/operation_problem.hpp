@@ -63,6 +63,13 @@ constexpr bool has_saved() {
   }
 }
 
+constexpr bool operands_have(const Signature& signature, char letter) {
+  for (int i = 0; i < signature.count; ++i) {
+    if (signature.operands[i].find(letter) >= 0) return true;
+  }
+  return false;
+}
+
 /// The contradiction in a signature, and the letter, if one is at fault.
 struct SignatureProblem {
   Hint hint = Hint::none;
@@ -75,12 +82,6 @@ constexpr SignatureProblem find_problem(const Signature& signature) {
   };
   if (signature.unreadable) return {Hint::write_letters_commas_an_arrow_and_the_letters_of_the_result};
   if (signature.count == 0) return {};
-  const auto operands_have = [&](char letter) {
-    for (int i = 0; i < signature.count; ++i) {
-      if (signature.operands[i].find(letter) >= 0) return true;
-    }
-    return false;
-  };
   for (int i = 0; i <= signature.count; ++i) {
     const Indices& tensor = i < signature.count ? signature.operands[i] : signature.result;
     for (int dim = 0; dim < tensor.rank; ++dim) {
@@ -90,12 +91,8 @@ constexpr SignatureProblem find_problem(const Signature& signature) {
   }
   for (int i = 0; i < signature.uncut.rank; ++i) {
     const char letter = signature.uncut[i];
-    if (!operands_have(letter) && signature.result.find(letter) < 0)
+    if (!operands_have(signature, letter) && signature.result.find(letter) < 0)
       return problem(Hint::pass_whole_a_letter_of_an_operand, letter);
-  }
-  for (int dim = 0; dim < signature.result.rank && !HasShape<Op>; ++dim) {
-    if (!operands_have(signature.result[dim]))
-      return problem(Hint::define_shape_or_use_the_letters_of_the_operands, signature.result[dim]);
   }
   return {};
 }
@@ -116,6 +113,15 @@ constexpr SignatureProblem find_problem() {
 }
 template <class Op, int... Ranks>
 inline constexpr SignatureProblem signature_problem = find_problem<Op, Ranks...>();
+
+/// The first index of the result that no operand has, so that no extents tell how long it is; 0 if there is none.
+constexpr char index_of_result_alone(const Signature& signature) {
+  for (int dim = 0; dim < signature.result.rank; ++dim) {
+    if (!operands_have(signature, signature.result[dim]))
+      return static_cast<char>(signature.result[dim] & 0x7f);
+  }
+  return 0;
+}
 
 template <SignatureProblem P>
 using WrongSignature = std::conditional_t<
@@ -152,7 +158,11 @@ constexpr auto checked_members() {
   constexpr bool shape = requires(const Op& op, Shape<X::rank>... x) {
     requires std::is_same_v<decltype(op.shape(x...)), Shape<Y::rank>>;
   };
-  if constexpr (HasShape<Op> && !shape) {
+  constexpr char alone = index_of_result_alone(signature_of<Op, X::rank...>);
+  if constexpr (!HasShape<Op> && alone != 0) {
+    return TypeIs<
+        WrongSignature<SignatureProblem{Hint::define_shape_or_use_the_letters_of_the_operands, alone}>>{};
+  } else if constexpr (HasShape<Op> && !shape) {
     return WrongMember<Hint::let_shape_take_and_return_what_is_Expected, ShapeOf>{};
   } else if constexpr (!HasForward<Op> || (HasGradient && !(has_saved<Op>() && HasPullBack<Op>))) {
     return TypeIs<LayoutError<Reason::member_of_the_operation_is_missing_or_does_not_fit,
