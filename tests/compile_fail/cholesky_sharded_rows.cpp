@@ -1,9 +1,10 @@
 // SPDX-FileCopyrightText: 2026 The Shardwise developers
 // SPDX-License-Identifier: Apache-2.0
 
-// expect: LayoutError<Reason::operation_needs_this_dimension_whole_on_every_rank, On<tp>, Expected<Replicate>, Got<Shard<0>>, Cure<Hint::redistribute_to_what_is_Expected>>
+// expect: LayoutError<Reason::operation_needs_this_dimension_whole_on_every_rank, On<tp>, Expected<Replicate>, Got<Shard<0>>, Cure<Hint::use_CholeskyFactor_which_takes_blocks>>
 
 #include <shardwise/linalg/cholesky.hpp>
+#include <shardwise/linalg/cholesky_factor.hpp>
 #include <shardwise/mesh/mesh.hpp>
 
 using namespace shardwise;
@@ -16,6 +17,6 @@ auto factor(const Matrix<Shard<0>>& a) {
 }
 #else
 auto factor(const Matrix<Shard<0>>& a) {
-  return cholesky(redistribute<tp, Replicate>(a));
+  return CholeskyFactor(a);  // solve(b)
 }
 #endif

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Shardwise developers
 // SPDX-License-Identifier: Apache-2.0
 
-// `residual_bytes` gets the result as a `View<const T, Rank>`, as pull_back does. It would be ignored otherwise.
-// expect: LayoutError<Reason::name_or_form_of_another_library, Cure<Hint::define_saved_forward_and_pull_back>>
+// `residual_bytes` gets the result as a `View<const T, Rank>`, as pull_back does. With other arguments it is refused.
+// expect: LayoutError<Reason::member_of_the_operation_is_missing_or_does_not_fit, Expected<long.*\(View<const float, 1>, View<const float, 1>\)>, Cure<Hint::let_residual_bytes_take_what_is_Expected>>
 
 #include <shardwise/shardwise.hpp>
 

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Shardwise developers
 // SPDX-License-Identifier: Apache-2.0
 
-// expect: LayoutError<Reason::name_or_form_of_another_library, Cure<Hint::define_saved_forward_and_pull_back>>
+// expect: LayoutError<Reason::member_of_the_operation_is_missing_or_does_not_fit, Expected<void.?\(View<const float, 1>, View<const float, 1>, const void.?\*, Input<float, 1>\)>, Cure<Hint::let_pull_back_take_what_is_Expected>>
 
 #include <shardwise/shardwise.hpp>
 

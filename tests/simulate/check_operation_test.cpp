@@ -3,7 +3,8 @@
 
 /// @file
 /// `check_operation` passes operations that are right, and finds what is planted into others: a gradient that is wrong, a
-/// claim of linearity that is false, an index that must be whole, a gradient that is left unwritten.
+/// claim of linearity that is false, an index that must be whole, a gradient that is left unwritten, memory that an
+/// operation must not use.
 
 #include <doctest/doctest.h>
 #include <shardwise/mesh/mesh.hpp>
@@ -91,6 +92,53 @@ struct CentreOp {
   }
 };
 
+/// What a product of two operands does with memory that is not its own.
+enum class Wrong {
+  nothing,
+  unsaved_operand,
+  unsaved_result,
+  residual,
+  more_residual,
+  past_result,
+  before_result,
+  global_extents,
+  past_operand,
+  null_gradient,
+  past_gradient,
+};
+
+template <Wrong W>
+struct ResidualOf {};
+template <>
+struct ResidualOf<Wrong::more_residual> {
+  static sw::Index residual_bytes(auto y, auto, auto) { return 8 * y.elements() - 8; }
+};
+template <Wrong W>
+struct ProductOp : ResidualOf<W> {
+  static constexpr sw::Signature signature = sw::Signature::of("..., ... -> ...").linear_in_each();
+  static constexpr sw::Saved saved{.inputs = W == Wrong::unsaved_operand ? 0b01 : 0b11};
+
+  static void forward(auto y, void* residual, auto a, auto b) {
+    const sw::Index n = W == Wrong::global_extents ? sw::elements(y.shape) : y.elements();
+    for (sw::Index i = 0; i < n; ++i) y.data[i] = a.data[i] * b.data[i];
+    if (W == Wrong::residual || W == Wrong::more_residual) {
+      for (sw::Index i = 0; i < n; ++i) static_cast<double*>(residual)[i] = 1;
+    }
+    if (W == Wrong::past_result) y.data[n] = 0;
+    if (W == Wrong::before_result) y.data[-1] = 0;
+    if (W == Wrong::past_operand && n > 0) y.data[0] += 0 * a.data[n];
+  }
+  static void pull_back(auto dy, auto y, const void*, auto a, auto b) {
+    const sw::Index n = dy.elements();
+    for (sw::Index i = 0; i < n; ++i) {
+      if (a.gradient)
+        a.gradient[i] = dy.data[i] * b.data[i] + (W == Wrong::unsaved_result ? 0 * y.data[i] : 0);
+      if (b.gradient || W == Wrong::null_gradient) b.gradient[i] = dy.data[i] * a.data[i];
+    }
+    if (a.gradient && W == Wrong::past_gradient) a.gradient[n] = 0;
+  }
+};
+
 /// What the check says; nothing if nothing is wrong.
 template <class Op, int... Ranks>
 std::string said(int ranks, const Op& op, const sw::Shape<Ranks>&... shapes) {
@@ -130,4 +178,30 @@ TEST_CASE("a false claim of linearity is found") {
 
 TEST_CASE("a dimension that must be whole, and is not said to be, is found") {
   CHECK(finds(said(3, CentreOp<false>(), sw::Shape<2>{5, 4}), "of (Shard<1>) the result"));
+}
+
+template <Wrong W>
+std::string said_of_memory(int ranks) {
+  return said(ranks, ProductOp<W>(), sw::Shape<2>{5, 3}, sw::Shape<2>{5, 3});
+}
+TEST_CASE("memory that an operation must not use is found, without a crash") {
+  for (const int ranks : {1, 3}) {
+    CHECK(said_of_memory<Wrong::nothing>(ranks) == "");
+    CHECK(
+        finds(said_of_memory<Wrong::unsaved_operand>(ranks),
+              "check_operation: of whole operands: pull_back reads operand 1, which `saved` does not name"));
+    CHECK(finds(said_of_memory<Wrong::unsaved_result>(ranks), "pull_back reads the result"));
+    CHECK(finds(said_of_memory<Wrong::residual>(ranks),
+                "writes to a residual, and there is no residual_bytes"));
+    CHECK(finds(said_of_memory<Wrong::more_residual>(ranks), "forward writes more than residual_bytes"));
+    CHECK(finds(said_of_memory<Wrong::past_result>(ranks), "forward writes outside of the result"));
+    CHECK(finds(said_of_memory<Wrong::before_result>(ranks), "forward writes outside of the result"));
+    CHECK(finds(said_of_memory<Wrong::past_operand>(ranks), "or reads outside of its blocks"));
+    CHECK(finds(said_of_memory<Wrong::null_gradient>(ranks), "pull_back writes to a gradient that is null"));
+    CHECK(finds(said_of_memory<Wrong::past_gradient>(ranks), "writes outside of the gradient of operand 0"));
+  }
+  const std::string text = said_of_memory<Wrong::global_extents>(3);
+  CHECK(finds(text, "of (Shard<"));
+  CHECK(finds(text, "forward writes outside of the result"));
+  CHECK(finds(text, "(all ranks)"));
 }

@@ -36,6 +36,10 @@ static_assert(reads(Signature::of("rk, ok -> ro").of_ranks({2, 2}, 2), "rk", "ok
 static_assert(Signature::of("rk, ok -> ro").of_ranks({2, 3}, 2).count == 0);
 static_assert(Signature::of("rk, ok -> ro").of_ranks({2}, 1).count == 0);
 
+static_assert(Signature::of("rk, ok").unreadable && Signature::of("[r] -> [r]").unreadable);
+static_assert(Signature::of("r -> r -> r").unreadable && Signature::of("r -> r, r").unreadable);
+static_assert(Signature::of("a, b, c, d, e, f -> a").unreadable && Signature::of("abcdefghi -> ").unreadable);
+
 constexpr Signature product = Signature::of("...k, ok -> ...o").linear_in_each();
 static_assert(reads(product.of_ranks({1, 2}, 2), "k", "ok", "o"));
 static_assert(reads(product.of_ranks({3, 2}, 2), "ABk", "ok", "ABo"));

@@ -14,7 +14,6 @@
 /// `...` stands for any number of dimensions, the same ones in each tensor. So does a letter with a star, such as `o*`.
 /// An index that the result lacks is contracted: sharding it leaves a pending reduction.
 
-#include <stdexcept>
 #include <string_view>
 
 #include <shardwise/base/index.hpp>
@@ -103,34 +102,34 @@ struct Signature {
   ReduceOp contraction = ReduceOp::sum;  ///< how blocks of a contracted index combine
   bool contractible = true;              ///< may a contracted index be cut at all?
   bool no_such_dimension = false;        ///< why there are no operands: they lack the operation's dimension
+  bool unreadable = false;               ///< why there are no operands: the text has another form
 
-  /// Einsum text: the operands, with commas between them, an arrow, the result.
+  /// Einsum text: the operands, with commas between them, an arrow, the result. `unreadable` if it is another text.
   static constexpr Signature of(std::string_view text) {
     Signature signature;
     Indices* tensor = signature.operands.data();
     for (; !text.empty(); text.remove_prefix(1)) {
       const char c = text[0];
-      if (text.starts_with("->")) {
+      const bool in_result = tensor == &signature.result, has_room = tensor->rank < max_rank;
+      if (text.starts_with("->") && !in_result) {
         signature.count = static_cast<int>(tensor - signature.operands.data()) + 1;
         tensor = &signature.result;
         text.remove_prefix(1);
-      } else if (text.starts_with("...")) {
+      } else if (text.starts_with("...") && has_room) {
         *tensor = tensor->then(detail::several('.'));
         text.remove_prefix(2);
       } else if (c == '*' && tensor->rank > 0) {
         char& last = tensor->letters[tensor->rank - 1];
         last = detail::several(last);
-      } else if (c == ',') {
+      } else if (c == ',' && !in_result && tensor != &signature.operands[max_operands - 1]) {
         ++tensor;
-      } else if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z')) {
+      } else if (((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z')) && has_room) {
         *tensor = tensor->then(c);
       } else if (c != ' ') {
-        throw std::invalid_argument("Signature: indices are letters, letters with a star, or ...");
+        return {.unreadable = true};
       }
     }
-    if (tensor != &signature.result) {
-      throw std::invalid_argument("Signature: there is no result: \"operand, operand -> result\"");
-    }
+    if (tensor != &signature.result) return {.unreadable = true};
     for (int i = 0; i < signature.count; ++i) signature.differentiable[i] = true;
     return signature;
   }

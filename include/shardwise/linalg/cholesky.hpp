@@ -21,6 +21,7 @@ struct CholeskyOp {
   static constexpr const char* name = "cholesky";
   static constexpr Signature signature = Signature::of("...ij -> ...ij").whole('i').whole('j');
   static constexpr Saved saved{.output = true};
+  static constexpr Hint hint_for_blocks = Hint::use_CholeskyFactor_which_takes_blocks;
 
   template <int Rank>
   static constexpr Shape<Rank> shape(const Shape<Rank>& a) {

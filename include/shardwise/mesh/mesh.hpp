@@ -123,10 +123,15 @@ class Mesh {
 
   friend constexpr bool operator==(const Mesh& a, const Mesh& b) { return a.state_.same_as(b.state_); }
 
-  // Refused: sizes for other axes, and a communicator of MPI.
+  // Refused: sizes for other axes, sizes without braces, and a communicator of MPI.
   template <std::size_t N, IllFormed Why = WrittenOtherwise<Hint::pass_one_size_per_axis>>
     requires(N != axes)
   Mesh(const Communicator&, const int (&)[N])
+  = delete;  // see Why
+  template <std::convertible_to<int>... Sizes,
+            IllFormed Why = WrittenOtherwise<Hint::write_the_sizes_in_braces>>
+    requires(sizeof...(Sizes) > 0)
+  Mesh(const Communicator&, Sizes...)
   = delete;  // see Why
   template <IllFormed Why = WrittenOtherwise<Hint::pass_Communicator_duplicate_of_this>>
   Mesh(MPI_Comm, const SizesOf&) = delete;  // see Why

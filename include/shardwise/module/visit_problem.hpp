@@ -31,6 +31,8 @@ struct VisitProblem {
         is_parameter<M> || PointsToModule<M> || requires(M & list) { list.begin(); } ||
         requires { std::tuple_size<M>::value; }) {
       return TypeIs<void>{};
+    } else if constexpr (std::is_same_v<std::remove_cv_t<M>, Tape>) {
+      return TypeIs<WrittenOtherwise<Hint::pass_the_model_or_call_for_each_parameter>>{};
     } else if constexpr (std::is_const_v<M>) {
       return Refused<Reason::const_model_cannot_change, Got<M>>{};
     } else if constexpr (CallsItsBase<M>) {

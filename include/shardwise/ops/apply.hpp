@@ -136,32 +136,6 @@ template <class Op, class T, int Rank, class... Inputs>
   return Shared<OpRecipe<Op, T, Rank, Inputs...>>::make(op, mesh, y, std::move(x)...);
 }
 
-struct NamedResidualBytes {
-  int residual_bytes;
-};
-template <class Op>
-struct WithResidualBytes : Op, NamedResidualBytes {};
-/// `Op` has a member `residual_bytes`, whatever its arguments are: the name is then ambiguous in `WithResidualBytes`.
-template <class Op>
-concept HasResidualBytes = !requires {
-  &WithResidualBytes<Op>::residual_bytes;
-};
-
-/// Whether an operation has the members that `apply` uses, and they can be called.
-template <class Op, TensorType Y, TensorType... X>
-inline constexpr bool is_complete_operation = requires(const Op& op, View<typename Y::Element, Y::rank> y,
-                                                       View<const typename Y::Element, Y::rank> dy,
-                                                       void* residual,
-                                                       View<const typename X::Element, X::rank>... x,
-                                                       Input<typename X::Element, X::rank>... inputs) {
-  op.forward(y, residual, x...);
-  requires(HasElement<Op> || !Y::is_float || requires {
-    Op::saved.inputs;
-    op.pull_back(dy, dy, residual, inputs...);
-  });
-  requires(!HasResidualBytes<Op> || requires { op.residual_bytes(dy, x...); });
-};
-
 template <class T, int Rank, int... Ranks>
 using BlocksOf = View<T, Rank>(View<const T, Ranks>...);
 
@@ -170,9 +144,10 @@ template <class Op, class... X>
 struct Applied : ResultOfOperands<Op, X...> {};
 template <class Op, Operand... X>
   requires TensorType<result_of<Op, X...>>
-struct Applied<Op, X...>
-    : std::conditional<is_complete_operation<Op, result_of<Op, X...>, tensor_of<X>...>, result_of<Op, X...>,
-                       WrittenOtherwise<Hint::define_saved_forward_and_pull_back>> {
+struct Applied<Op, X...> {
+  using Y = result_of<Op, X...>;
+  using type =
+      typename decltype(checked_members < Op, Y::is_float && !HasElement<Op>, Y, tensor_of<X>... > ())::type;
 };
 
 }  // namespace detail

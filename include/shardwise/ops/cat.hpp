@@ -38,7 +38,7 @@ struct CatOp {
       const auto own = static_cast<char>('p' + all.count);
       all.operands[all.count] = Stack ? all.result.without(along) : all.result.replaced(along, own);
       all.differentiable[all.count] = true;
-      all = all.whole(own);
+      if (!Stack) all = all.whole(own);
     }
     return all;
   }

@@ -184,6 +184,7 @@ struct ContractOp : detail::Contraction<ContractOp<Text>> {
 /// a · b of matrices; of batches of matrices; or of many rows, or a batch, by one matrix or vector.
 struct MatmulOp : detail::Contraction<MatmulOp> {
   static constexpr const char* name = "matmul";
+  static constexpr Hint hint_for_blocks = Hint::use_matrix_product_which_communicates;
 
   template <int A, int B>
   static constexpr Signature signature() {
@@ -237,6 +238,10 @@ constexpr auto contract(const A& a, const B& b) {
 }
 template <FixedString Text, class A, class B, IllFormed Why = typename detail::Contracted<Text, A, B>::type>
 Why contract(const A&, const B&);  // see Why
+template <FixedString Text, class A, class B, class C, class... More>
+  requires(Operand<A> || Operand<B> || Operand<C>)
+WrittenOtherwise<Hint::contract_two_operands_and_the_result_with_the_next> contract(const A&, const B&,
+                                                                                    const C&, const More&...);
 
 /// a: [r…, m, k], b: [r…, k, n], result [r…, m, n]; or b: [k, n] or [k], for all of a: [r…, k]. Along one axis, as
 /// all contractions: an index that is sharded is so in both operands that have it, and the other operand is `Reduced`.

@@ -67,10 +67,29 @@ SHARDWISE_NO_OPERATOR(+=, write_x_equals_x_plus_y);
 SHARDWISE_NO_OPERATOR(-=, write_x_equals_x_plus_y);
 SHARDWISE_NO_OPERATOR(*=, write_x_equals_x_plus_y);
 SHARDWISE_NO_OPERATOR(/=, write_x_equals_x_plus_y);
-SHARDWISE_NO_OPERATOR(<, use_less_less_equal_greater_or_greater_equal);
-SHARDWISE_NO_OPERATOR(<=, use_less_less_equal_greater_or_greater_equal);
-SHARDWISE_NO_OPERATOR(>, use_less_less_equal_greater_or_greater_equal);
-SHARDWISE_NO_OPERATOR(>=, use_less_less_equal_greater_or_greater_equal);
 #undef SHARDWISE_NO_OPERATOR
+
+namespace detail {
+
+/// Of scalars; of a tensor and a number; of two tensors, which `std::max` compares.
+template <class A, class B>
+using NotCompared =
+    WrittenOtherwise<rank_of<A> == 0 && rank_of<B> == 0 ? Hint::compare_the_number_that_item_returns
+                     : Arithmetic<A> || Arithmetic<B>
+                         ? Hint::use_less_less_equal_greater_or_greater_equal
+                         : Hint::use_less_or_greater_and_for_std_max_and_min_maximum_and_minimum>;
+
+}  // namespace detail
+
+#define SHARDWISE_NO_COMPARISON(op)    \
+  template <class A, class B>          \
+    requires(Operand<A> || Operand<B>) \
+  detail::NotCompared<A, B>            \
+  operator op(const A&, const B&)
+SHARDWISE_NO_COMPARISON(<);
+SHARDWISE_NO_COMPARISON(<=);
+SHARDWISE_NO_COMPARISON(>);
+SHARDWISE_NO_COMPARISON(>=);
+#undef SHARDWISE_NO_COMPARISON
 
 }  // namespace shardwise

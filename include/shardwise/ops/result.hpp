@@ -19,7 +19,7 @@
 
 #include <shardwise/autograd/abstract.hpp>
 #include <shardwise/layout/propagation.hpp>
-#include <shardwise/ops/operation.hpp>
+#include <shardwise/ops/operation_problem.hpp>
 
 namespace shardwise {
 
@@ -150,12 +150,31 @@ struct Result<Op, Tracked, Parameters, X...> {
       if (wanted[i] == reduced) return Hint::make_the_parameter_Reduced_on_this_axis_as_SequenceParallel_does;
       if (wanted[i].is_partial()) return Hint::redistribute_alongside_of_the_parameter_and_the_other_operand;
     }
-    return hint_for(P::propagated[axis].reason);
+    const Reason reason = P::propagated[axis].reason;
+    const Hint plain = hint_for(reason);
+    if (reason == Reason::operands_sharded_on_different_dimensions && meets_last_dimensions())
+      return Hint::last_dimensions_meet_so_scale_rows_by_contract_rc_r_to_rc;
+    if constexpr (requires { Op::hint_for_blocks; }) {
+      bool finished_matrices = plain == Hint::redistribute_to_what_is_Expected;
+      for (int i = 0; i < P::operands; ++i) finished_matrices &= P::ranks[i] == 2 && !found[i].is_partial();
+      if (finished_matrices) return Op::hint_for_blocks;
+    }
+    return plain;
+  }
+  /// Whether the second operand lacks leading dimensions of the first, which has the shape of the result.
+  static constexpr bool meets_last_dimensions() {
+    const auto& [a, b] = std::pair(P::signature.operands[0], P::signature.operands[1]);
+    const int rows = a.rank - b.rank;
+    return P::operands == 2 && b.rank > 0 && rows > 0 && a.find(b[0]) == rows &&
+           P::signature.result.rank == a.rank && P::signature.result.letters == a.letters;
   }
 
   static constexpr auto type_of() {
     if constexpr (!P::same_mesh) {
       return Refused<Reason::operands_are_on_different_meshes, Got<typename X::MeshOf...>>{};
+    } else if constexpr (constexpr SignatureProblem problem = signature_problem<Op, X::rank...>;
+                         problem.hint != Hint::none) {
+      return TypeIs<WrongSignature<problem>>{};
     } else if constexpr (P::signature.count == 0) {
       constexpr Reason reason = P::signature.no_such_dimension ? Reason::tensor_has_no_such_dimension
                                                                : Reason::operands_do_not_fit_in_rank;

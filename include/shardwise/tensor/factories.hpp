@@ -3,7 +3,8 @@
 #pragma once
 
 /// @file
-/// Tensors from constants and from random numbers. A shape is written {2048, 1024}, or is that of another tensor.
+/// Tensors from constants and from random numbers. A shape is written {2048, 1024}, {} for a scalar, or is that of
+/// another tensor.
 ///
 /// ```
 /// auto z = zeros<float, Shard<0>, Replicate>(mesh, {2048, 1024});
@@ -56,8 +57,15 @@ struct Factory {
       -> decltype((*this)(mesh, to_array(shape), more...)) {
     return (*this)(mesh, to_array(shape), more...);
   }
+  template <class MeshType, class... More>
+  constexpr auto operator()(const MeshType& mesh, const Shape<0>& scalar, More... more) const
+      -> decltype(this->template operator()<MeshType, 0>(mesh, scalar, more...)) {
+    return this->template operator()<MeshType, 0>(mesh, scalar, more...);
+  }
   template <class MeshType, int Rank, IllFormed Why = Problem<MeshType, Rank>>
   Why operator()(const MeshType&, const Shape<Rank>&, const auto&...) const;  // see Why
+  template <class MeshType, IllFormed Why = Problem<MeshType, 0>>
+  Why operator()(const MeshType&, const Shape<0>&, const auto&...) const;  // see Why
   template <class MeshType, int Rank, IllFormed Why = Problem<MeshType, Rank>>
   Why operator()(const MeshType&, const Index (&)[Rank], const auto&...) const;  // see Why
 };

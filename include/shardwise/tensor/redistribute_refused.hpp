@@ -92,6 +92,10 @@ struct Redistributed<X, Arguments...> {
   using type = typename decltype(type_of())::type;
 };
 
+/// A placement as an argument of a call, where it does not belong: `Shard<0>()` or `shard(0)`.
+template <class P>
+concept PlacementArgument = PlacementTag<P> || std::is_same_v<P, Placement>;
+
 template <class X, class As, class... Arguments>
 using redistributed_as = typename Communicated<typename Redistributed<X, Arguments...>::type, As>::type;
 
@@ -110,11 +114,11 @@ concept Redistributable = requires {
 template <class... Arguments, Redistributable X, detail::Carries As = detail::CommunicateAsStored,
           IllFormed Why = detail::redistributed_as<X, As, Arguments...>>
 Why redistribute(const X&, As = {});  // see Why: LayoutError<Reason, Expected<>, Got<>, Cure<>>
-template <Redistributable X, PlacementTag... Placements,
+template <Redistributable X, detail::PlacementArgument... Placements,
           IllFormed Why = WrittenOtherwise<Hint::write_placements_in_angle_brackets>>
   requires(sizeof...(Placements) > 0)
 Why redistribute(const X&, Placements...);  // see Why
-template <MeshAxis Axis, Redistributable X, PlacementTag P,
+template <MeshAxis Axis, Redistributable X, detail::PlacementArgument P,
           IllFormed Why = WrittenOtherwise<Hint::write_placements_in_angle_brackets>>
 Why redistribute(const X&, P);  // see Why
 template <class... Arguments, TensorType X, detail::Carries As = detail::CommunicateAsStored,
