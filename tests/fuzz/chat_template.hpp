@@ -22,6 +22,10 @@ inline Target chat_template() {
       "{% macro f(a, b='-') %}{{ a ~ b }}{% if a %}{{ f(a[1:]) }}{% endif %}{% endmacro %}{% set all = [] %}"
       "{% for m in messages | rejectattr('role', 'in', ['tool']) %}{% set all = all + [m, loop.previtem] %}"
       "{{ f(m.get('content', 'x') | replace('H', '')) }}{{ m.keys() | join(', ') }}{% endfor %}",
+      "{% for m in [] %}a{% else %}{{ '' }}{% endfor %}{% for c in messages[:0] + messages[:1] %}{{ "
+      "c.content[1:1] }}"
+      "{{ c.content[-1:] | trim }}{% endfor %}{{ ''.strip() ~ ''.split('') | join('') }}{{ [] | join }}{{ "
+      "messages[-1].x }}",
   };
   return {"chat_template", seeds, [](std::string_view input) {
             const auto messages = shardwise::parse_json(
