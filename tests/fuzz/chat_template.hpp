@@ -28,6 +28,10 @@ inline Target chat_template() {
       "':')) "
       "}}{{ x | title | d('e') * 2 }}{% else %}{{ range(3) | sort(reverse=true) | last is divisibleby 2 }}{% "
       "endfor %}",
+      "{% for m in [] %}a{% else %}{{ '' }}{% endfor %}{% for c in messages[:0] + messages[:1] %}{{ "
+      "c.content[1:1] }}"
+      "{{ c.content[-1:] | trim }}{% endfor %}{{ ''.strip() ~ ''.split('') | join('') }}{{ [] | join }}{{ "
+      "messages[-1].x }}",
   };
   return {"chat_template", seeds, [](std::string_view input) {
             const auto messages = shardwise::parse_json(

@@ -44,9 +44,12 @@ const fuzz::Target& target() {
   return chosen;
 }
 
+/// Also inputs of no byte and of one.
 void write_seeds(const std::filesystem::path& folder) {
-  for (std::size_t i = 0; i < target().seeds.size(); ++i) {
-    std::ofstream(folder / ("seed-" + std::to_string(i)), std::ios::binary) << target().seeds[i];
+  std::vector<std::string> seeds = target().seeds;
+  seeds.insert(seeds.end(), {"", "0"});
+  for (std::size_t i = 0; i < seeds.size(); ++i) {
+    std::ofstream(folder / ("seed-" + std::to_string(i)), std::ios::binary) << seeds[i];
   }
 }
 

@@ -57,6 +57,19 @@ inline Target gguf() {
       model_of("llama", "llama-bpe")
           .number("llama.attention.key_length", 1)
           .tensor("rope_freqs.weight", {0}, ::gguf::f32, "");
+  ::gguf::Writer least;  // lists, texts and tensors of none and of one
+  least.words("general.architecture", "llama").words("", "").words("tokenizer.ggml.model", "gpt2");
+  least.words("tokenizer.ggml.pre", "").words("tokenizer.chat_template", "");
+  for (const char* name : {"block_count", "embedding_length", "feed_forward_length", "attention.head_count",
+                           "rope.dimension_count", "context_length"}) {
+    least.number(std::string("llama.") + name, 1);
+  }
+  least.real("llama.attention.layer_norm_rms_epsilon", 1);
+  least.list("tokenizer.ggml.tokens", std::vector<std::string>{"a"});
+  least.list("tokenizer.ggml.token_type", std::vector<std::int32_t>{});
+  least.list("tokenizer.ggml.merges", std::vector<std::string>{});
+  least.tensor("rope_freqs.weight", {1}, ::gguf::f32, "0123").tensor("", {}, ::gguf::f32, "0123");
+  least.tensor("x", {1, 0}, ::gguf::bf16, "").tensor("y", {1, 1}, ::gguf::bf16, "01");
   const auto read = [place](std::string_view bytes) {
     place->memory.write(bytes);
     const std::filesystem::path path = place->folder.path() / "model.gguf";
@@ -85,7 +98,8 @@ inline Target gguf() {
     taken(path.string(), [&] { static_cast<void>(tools::chat_template_of(path)); });
   };
   return {"gguf",
-          {llama.bytes(), qwen.bytes(), small.bytes(), none.bytes(), llama.header()},
+          {llama.bytes(), qwen.bytes(), small.bytes(), none.bytes(), least.bytes(), ::gguf::Writer().bytes(),
+           llama.header()},
           [read](std::string_view input) {
             read(input);
             std::string with_data(input);

@@ -44,7 +44,10 @@ inline Target llama_config() {
        changed([](auto& c) { c.scaling = {.rope_type = shardwise::llm::RopeType::linear, .factor = 2}; }),
        R"({"vocab_size":8,"hidden_size":4,"num_hidden_layers":1,"num_attention_heads":2,"intermediate_size":4,)"
        R"("rope_parameters":{"rope_theta":10000.0,"rope_type":"default"},"eos_token_id":[1,2],"head_dim":null})",
-       R"({"vocab_size":1,"hidden_size":1,"num_hidden_layers":1,"num_attention_heads":2,"intermediate_size":1,"eos_token_id":[]})"},
+       R"({"vocab_size":1,"hidden_size":1,"num_hidden_layers":1,"num_attention_heads":2,"intermediate_size":1,"eos_token_id":[]})",
+       R"({"vocab_size":1,"hidden_size":1,"num_hidden_layers":1,"num_attention_heads":1,"intermediate_size":1,)"
+       R"("layer_types":[],"rope_scaling":{"rope_type":"yarn","factor":1,"original_max_position_embeddings":1},)"
+       R"("max_position_embeddings":1,"bos_token_id":0,"eos_token_id":[0]})"},
       [place](std::string_view input) {
         const std::string path = (place->folder.path() / "config.json").string();
         place->memory.write(input);

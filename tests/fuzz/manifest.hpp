@@ -19,7 +19,7 @@ inline std::string framed(std::string_view text) {
          "\",\"manifest\":" + std::string(text) + "}\n";
 }
 
-/// Of a tensor of 4 x 2 floats and one of 5 bytes, all zeros, in two files of 19 and 18 bytes.
+/// Of a tensor of 4 x 2 floats and others of 5, 1 and no bytes, all zeros, in two files of 19 and 19 bytes.
 inline std::string manifest_seed() {
   const auto sums = [](std::size_t groups, std::size_t bytes) {
     return std::vector<std::uint64_t>(groups, shardwise::detail::fingerprint_of(std::string(bytes, '\0')));
@@ -28,7 +28,7 @@ inline std::string manifest_seed() {
   manifest.mesh = {{"dp", 1}, {"tp", 2}};
   manifest.numbers = {{"step", 100}};
   manifest.notes = {{"run", {1, "a"}}};
-  manifest.files = {{"rank-00000.bin", 19}, {"rank-00001.bin", 18}};
+  manifest.files = {{"rank-00000.bin", 19}, {"rank-00001.bin", 19}};
   manifest.tensors = {
       {.name = "w",
        .type = shardwise::StoredType::f32,
@@ -44,6 +44,12 @@ inline std::string manifest_seed() {
        .group_rows = 100,
        .pieces = {{.file = 0, .offset = 16, .begin = {0}, .size = {3}, .checksums = sums(1, 3)},
                   {.file = 1, .offset = 16, .begin = {3}, .size = {2}, .checksums = sums(1, 2)}}},
+      {.name = "one",
+       .type = shardwise::StoredType::u8,
+       .shape = {},
+       .layout = "Replicate",
+       .group_rows = 1,
+       .pieces = {{.file = 1, .offset = 18, .begin = {}, .size = {}, .checksums = sums(1, 1)}}},
       {.name = "none",
        .type = shardwise::StoredType::f32,
        .shape = {0, 2},
@@ -77,9 +83,12 @@ inline Target manifest() {
   };
   const auto place = std::make_shared<Place>();
   place->folder.file("rank-00000.bin", std::string(19, '\0'));
-  place->folder.file("rank-00001.bin", std::string(18, '\0'));
+  place->folder.file("rank-00001.bin", std::string(19, '\0'));
   place->folder.file("manifest.json", place->memory);
-  return {"manifest", {manifest_seed(), framed(manifest_seed())}, [place](std::string_view input) {
+  return {"manifest",
+          {manifest_seed(), framed(manifest_seed()),
+           shardwise::detail::json_of(shardwise::CheckpointManifest{}).dump()},
+          [place](std::string_view input) {
             using namespace shardwise;
             taken("m.json", [&] { detail::parse_manifest(input, "m.json"); });
             const std::string text = framed(input);

@@ -17,6 +17,10 @@ inline Target openai_request() {
       R"({"prompt": "Once", "top_k": 3, "repetition_penalty": 1.2, "stop": "x", "n": 1, "user": "u"})",
       R"({"messages": [{"role": "user", "content": [{"type": "text", "text": "a"}]}], "max_completion_tokens": 4,
           "logprobs": true, "top_logprobs": 3, "stream_options": {"include_usage": true}})",
+      R"({"prompt": [65], "stop": [], "logit_bias": {}, "max_tokens": 1, "logprobs": 0})",
+      R"({"prompt": "", "stop": [""], "max_tokens": 0})",
+      R"({"messages": [{"role": "", "content": []}], "stop": "", "tools": []})",
+      R"({"prompt": [], "messages": []})",
   };
   return {"openai_request", seeds, [](std::string_view input) {
             static const shardwise::llm::Tokenizer bytes = shardwise::llm::Tokenizer::bytes();

@@ -84,7 +84,7 @@ inline Target index() {
   return {"index",
           {R"({"metadata":{"total_size":32},"weight_map":{"a":"a.safetensors","b":"b.safetensors"}})",
            R"({"weight_map":{"a":"a.safetensors"}})", R"({"weight_map":{"a":"pipe"}})",
-           R"({"weight_map":{"a":"folder","b":"loop"}})"},
+           R"({"weight_map":{}})", R"({"weight_map":{"a":"folder","b":"loop"}})"},
           [place](std::string_view input) {
             const std::filesystem::path& path = place->folder.path();
             place->memory.write(input);

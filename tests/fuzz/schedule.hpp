@@ -18,7 +18,7 @@ namespace fuzz {
 inline Target schedule() {
   using namespace shardwise;
   return {"schedule",
-          {to_csv(gpipe(2, 2)), to_csv(with_messages(interleaved(2, 2, 2))),
+          {to_csv(gpipe(1, 1)), to_csv(gpipe(2, 2)), to_csv(with_messages(interleaved(2, 2, 2))),
            to_csv(with_messages(zb_v(2, 2))), to_csv(dualpipe_v(2, 4)), "0F0,,0B0\r\n,1F0,1B0"},
           [](std::string_view input) {
             PipelineSchedule schedule;

@@ -66,6 +66,13 @@ inline Target tokenizer() {
   seeds.push_back(R"({"added_tokens":[],"model":{"type":"BPE","vocab":{},"merges":[]}})");
   seeds.push_back(
       R"({"added_tokens":[{"id":1,"content":""}],"model":{"type":"BPE","vocab":{"":0},"merges":[["",""]]}})");
+  seeds.push_back(
+      R"({"added_tokens":[],"normalizer":{"type":"Sequence","normalizers":[]},"pre_tokenizer":{"type":"Sequence",)"
+      R"("pretokenizers":[{"type":"Split","pattern":{"Regex":""},"behavior":"Isolated","invert":false}]},"decoder":)"
+      R"({"type":"Sequence","decoders":[]},"model":{"type":"BPE","vocab":{"a":0},"merges":[]}})");
+  seeds.push_back(
+      R"({"normalizer":{"type":"Replace","pattern":{"String":""},"content":""},"pre_tokenizer":{"type":"Metaspace",)"
+      R"("replacement":"","prepend_scheme":"always"},"model":{"type":"BPE","vocab":{"a":0},"merges":[]}})");
   for (const std::string& seed : small_seeds()) seeds.push_back(seed + '\0' + "ab <s> ▁aa  \xc3\xa9\n");
   return {
       "tokenizer", seeds, [](std::string_view input) {

@@ -276,7 +276,18 @@ TEST_CASE("damage is found on every rank, with file and tensor") {
   const auto folder = scratch.path() / "run";
   Run<Sharded> run(line());
   sw::initialize(run.model, 3);
-  auto error = [&] { return error_of([&] { sw::load_checkpoint(folder, run.contents); }); };
+  bool damage_found = false;  // by the type of the error
+  auto error = [&] {
+    return error_of([&] {
+      try {
+        damage_found = false;
+        sw::load_checkpoint(folder, run.contents);
+      } catch (const sw::DamagedCheckpoint&) {
+        damage_found = true;
+        throw;
+      }
+    });
+  };
   auto save = [&] {
     on_first([&] { std::filesystem::remove_all(folder); });  // without a whole manifest it is no checkpoint
     sw::save_checkpoint(folder, run.contents);
@@ -291,14 +302,26 @@ TEST_CASE("damage is found on every rank, with file and tensor") {
   const std::string flipped = damaged([&] { change_byte(data, 17); });
   CHECK_MESSAGE(has(flipped, "rank-00000.bin: tensor \"model.tokens.weight\": the checksum of rows"),
                 flipped);
+  CHECK(damage_found);
   const std::string truncated = damaged([&] { std::filesystem::resize_file(data, 100); });
   CHECK_MESSAGE(has(truncated, "rank-00000.bin: it has 100 bytes, expected"), truncated);
   CHECK_MESSAGE(has(truncated, ": tensor \"model.tokens.weight\" is not whole"), truncated);
+  CHECK(damage_found);
   const std::string gone = damaged([&] { std::filesystem::remove(data); });
   CHECK_MESSAGE(has(gone, "rank-00000.bin: cannot be opened"), gone);
+  CHECK(damage_found);
   for (Index at : {0, 20, 60, 500}) {
     const std::string text = damaged([&] { change_byte(manifest, at); });
     CHECK_MESSAGE(has(text, "manifest.json: "), text);
+    CHECK(damage_found);
+  }
+  for (const auto& file : {data, manifest}) {  // that cannot be read now is no damage
+    const std::string unread = damaged([&] {
+      std::filesystem::remove(file);
+      std::filesystem::create_symlink(file, file);
+    });
+    CHECK_MESSAGE(has(unread, std::strerror(ELOOP)), unread);
+    CHECK_FALSE(damage_found);
   }
   save();
   for (const auto& file : {data, manifest}) {  // whichever it is: every byte has a checksum
@@ -313,6 +336,7 @@ TEST_CASE("damage is found on every rank, with file and tensor") {
   CHECK(error() == "no error");
   const std::string half = damaged([&] { std::filesystem::resize_file(manifest, 300); });
   CHECK_MESSAGE(has(half, "manifest.json: no manifest of a checkpoint, or it is truncated"), half);
+  CHECK(damage_found);
 
   auto with_manifest = [&](auto change) {
     return damaged([&] {
@@ -325,11 +349,15 @@ TEST_CASE("damage is found on every rank, with file and tensor") {
     });
   };
   CHECK(has(with_manifest([](auto& json) { json["version"] = 2; }), "newer than the 1 that is known here"));
+  CHECK_FALSE(damage_found);  // and a save does not take it for damage either
+  CHECK(has(error_of([&] { sw::save_checkpoint(folder, run.contents); }), "newer than the 1 that is known"));
   CHECK(has(with_manifest([](auto& json) { json["tensors"][0]["pieces"].erase(0); }), "a piece is missing"));
+  CHECK(damage_found);
   CHECK(has(with_manifest([](auto& json) { json["files"][0][0] = "../rank-00000.bin"; }),
             "does not lie in the folder"));
   CHECK(has(with_manifest([](auto& json) { json["tensors"][0]["name"] = "other"; }),
             "not there: \"model.tokens.weight\"; not wanted: \"other\""));
+  CHECK_FALSE(damage_found);
   CHECK(has(with_manifest([](auto& json) { json["tensors"][0]["type"] = "F16"; }),
             " of rank-00000.bin, expected "));
   CHECK(has(with_manifest([](auto& json) { json["tensors"][0]["type"] = "I32"; }),
@@ -613,37 +641,29 @@ TEST_CASE("a checkpointer saves what was there when it was called, and keeps the
 
   on_first([&] { std::filesystem::remove(folder / "step-00000015" / "manifest.json"); });
   const char* damaged = "step-00000015 is damaged: it has no manifest.json; remove it";
-  CHECK_THROWS_WITH_AS(another_run.latest(), doctest::Contains(damaged), std::runtime_error);
+  CHECK_THROWS_WITH_AS(another_run.latest(), doctest::Contains(damaged), sw::DamagedCheckpoint);
   CHECK_FALSE(another_run.save(16, run.contents).has_value());  // a run that has the weights goes on
   CHECK_FALSE(another_run.finish().has_value());
   CHECK(another_run.latest() == folder / "step-00000016");
 
-  // The last one is put aside if its manifest or its data is damaged, while there is one before it.
+  // The last one is put aside while there is one before it, under a name that is free.
   CHECK_FALSE(another_run.save(17, run.contents).has_value());
   CHECK_FALSE(another_run.finish().has_value());
-  const auto spoil = [&](const char* file) {
-    on_first([&] {
-      std::fstream bytes(folder / "step-00000017" / file, std::ios::in | std::ios::out);
-      bytes.seekp(20);
-      bytes.put('?');
-    });
-  };
   Run<Whole> reader(line());
-  spoil("rank-00000.bin");
-  const auto load = [&] { sw::load_checkpoint(folder / "step-00000017", reader.contents); };
-  CHECK_THROWS_AS(load(), sw::DamagedCheckpoint);
-  CHECK_FALSE(another_run.set_aside_damaged(false));
-  CHECK(another_run.set_aside_damaged(true));
+  CHECK(another_run.set_aside_damaged());
   CHECK(std::filesystem::exists(folder / "step-00000017.damaged" / "manifest.json"));
   CHECK(another_run.latest() == folder / "step-00000016");
-  on_first([&] { std::filesystem::rename(folder / "step-00000017.damaged", folder / "step-00000017"); });
-  spoil("manifest.json");
-  CHECK(another_run.set_aside_damaged(false));
+  CHECK_FALSE(another_run.save(17, run.contents).has_value());
+  CHECK_FALSE(another_run.finish().has_value());
+  CHECK(another_run.set_aside_damaged());
+  CHECK(std::filesystem::exists(folder / "step-00000017.damaged-2" / "manifest.json"));
+  sw::world().barrier();
   on_first([&] {
     std::filesystem::remove_all(folder / "step-00000017.damaged");
+    std::filesystem::remove_all(folder / "step-00000017.damaged-2");
     std::filesystem::remove_all(folder / "step-00000015");
   });
-  CHECK_FALSE(another_run.set_aside_damaged(true));  // the only one stays
+  CHECK_FALSE(another_run.set_aside_damaged());  // the only one stays
 
   sw::Checkpointer with_texts(run.contents.ranks(),
                               {.folder = folder / "texts", .texts = {{"tokenizer.json", "{}"}}});

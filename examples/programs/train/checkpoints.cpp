@@ -26,9 +26,8 @@ void Checkpoints::begin(TrainedModel& model) {
     before = false;
     try {
       resume();
-    } catch (const std::runtime_error& error) {
-      const bool data = dynamic_cast<const sw::DamagedCheckpoint*>(&error) != nullptr;
-      if (!options.resume || !checkpointer_->set_aside_damaged(data)) throw;
+    } catch (const sw::DamagedCheckpoint& error) {
+      if (!options.resume || !checkpointer_->set_aside_damaged()) throw;
       before = true;
       if (!run_.prints()) continue;
       std::fprintf(stderr, "WARNING: the last checkpoint is damaged: %s\n", error.what());
@@ -80,7 +79,7 @@ void Checkpoints::keep_as_before(const sw::Json& before) {
   const TrainOptions& options = run_.options();
   int there = 0;
   for (const auto& each : std::filesystem::directory_iterator(options.save)) {
-    if (each.path().extension() != ".damaged")
+    if (each.path().filename().string().find(".damaged") == std::string::npos)
       there += std::filesystem::exists(each.path() / sw::manifest_name) ? 1 : 0;
   }
   int keep = notes_["keep"];

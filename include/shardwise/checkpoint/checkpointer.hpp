@@ -65,40 +65,38 @@ class Checkpointer {
     options_.keep = keep;
   }
 
-  /// The checkpoint of the most steps, if there is one: the same on every rank. Throws `std::runtime_error`, on all
-  /// ranks, if the folder cannot be examined, is a checkpoint itself, or that checkpoint has no manifest.
+  /// The checkpoint of the most steps, if there is one: the same on every rank. Throws, on all ranks,
+  /// `std::runtime_error` if the folder cannot be examined, or is a checkpoint itself, and `DamagedCheckpoint` if that
+  /// checkpoint has no manifest.
   std::optional<std::filesystem::path> latest() const {
-    Index last[]{-1};
+    Index last[]{-1, 0};  // its step, and whether it is damaged
     on_first("the checkpoints in ", [&] {
       const auto all = checkpoints();
       if (all.empty()) return;
-      if (is_damaged(all.back())) {  // no kill leaves it so: see `remove_old`
-        detail::fail<std::runtime_error>({all.back().second.filename().string(), " is damaged: it has no ",
-                                          manifest_name, "; remove it, to continue from the one before"});
-      }
       last[0] = all.back().first;
+      last[1] = is_damaged(all.back()) ? 1 : 0;  // no kill leaves it so: see `remove_old`
     });
-    const Index step = ranks_.all_gather(last).front();
-    return step < 0 ? std::nullopt : std::optional(path_of(step));
+    const std::vector<Index> found = ranks_.all_gather(last);
+    if (found[0] < 0) return std::nullopt;
+    if (found[1] != 0) {
+      detail::fail<DamagedCheckpoint>({path_of(found[0]).string(), " is damaged: it has no ", manifest_name,
+                                       "; remove it, to continue from the one before"});
+    }
+    return path_of(found[0]);
   }
 
-  /// If the last checkpoint is damaged, and it is not the only one, renames it to FOLDER.damaged: then `latest` is the
-  /// one before. Returns whether it did. It is damaged if its manifest is missing or cannot be read, if a file is
-  /// missing or has another size, and if `data` says so (see `DamagedCheckpoint`). Throws as `claim` does.
-  bool set_aside_damaged(bool data) {
+  /// Renames the last checkpoint, whose load has thrown `DamagedCheckpoint`, to FOLDER.damaged (.damaged-2, if that is
+  /// there), unless it is the only one: then `latest` is the one before. Returns whether it did. Throws as `claim` does.
+  bool set_aside_damaged() {
     claim();
     Index done[]{0};
     on_first("the checkpoints in ", [&] {
       const auto all = checkpoints();
       if (all.size() < 2) return;
-      const std::filesystem::path& last = all.back().second;
-      try {
-        static_cast<void>(read_manifest(last));
-        if (!data) return;
-      } catch (const std::runtime_error& error) {
-        if (std::string_view(error.what()).find(", newer than ") != std::string_view::npos) return;
-      }
-      std::filesystem::rename(last, std::filesystem::path(last.string() + ".damaged"));
+      const std::string last = all.back().second.string() + ".damaged";
+      std::filesystem::path aside = last;
+      for (int i = 2; std::filesystem::exists(aside); ++i) aside = last + "-" + std::to_string(i);
+      std::filesystem::rename(all.back().second, aside);
       detail::sync_folder(options_.folder);
       done[0] = 1;
     });

@@ -44,8 +44,38 @@ struct WantedRows {
   Range rows;
 };
 
+/// The problems of this rank, and whether damage is among them.
+struct LoadProblems {
+  Problems problems;
+  bool damage = false;
+
+  template <class F>
+  void guard(F f) {
+    problems.guard([&] {
+      try {
+        f();
+      } catch (const DamagedCheckpoint&) {
+        damage = true;
+        throw;
+      }
+    });
+  }
+  /// As `Problems`, but throws `DamagedCheckpoint` if at least `enough` ranks have found damage.
+  void throw_together(const Communicator& ranks, std::string_view task, Index enough) const {
+    const Index mine[]{damage ? 1 : 0};
+    const bool damaged = sum_of(ranks.all_gather(mine)) >= enough;
+    try {
+      problems.throw_together(ranks, task);
+    } catch (const std::runtime_error& error) {
+      if (damaged) throw DamagedCheckpoint(error.what());
+      throw;
+    }
+  }
+};
+
 /// Carries rows of tensors on one mesh from the files to the blocks of all its ranks. Collective.
-inline void exchange_rows(const std::vector<WantedRows>& slab, CheckpointReader& reader, Problems& problems) {
+inline void exchange_rows(const std::vector<WantedRows>& slab, CheckpointReader& reader,
+                          LoadProblems& problems) {
   const MeshView& mesh = slab.front().tensor.block->tensor.mesh;
   const Communicator& ranks = mesh.communicator();
   Exchange all(mesh, DataType::u8, {Collective::all_to_all, (1u << mesh.axes()) - 1});
@@ -71,7 +101,7 @@ inline void exchange_rows(const std::vector<WantedRows>& slab, CheckpointReader&
 
 /// The same of whole tensors on any meshes, slab by slab. Collective.
 inline void exchange_tensors(const std::vector<WantedTensor>& wanted, CheckpointReader& reader,
-                             Problems& problems) {
+                             LoadProblems& problems) {
   constexpr Index slab_bytes = 12 << 20;  // of all ranks: more than this has groups do not all read
   std::vector<WantedRows> slab;
   Index bytes = 0;
@@ -170,17 +200,13 @@ inline CheckpointMatch matched(const CheckpointManifest& manifest, const Checkpo
 
 }  // namespace detail
 
-/// A checkpoint whose manifest is whole, but not its data.
-struct DamagedCheckpoint : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
-
 /// Reads `contents` from a checkpoint that any mesh wrote. Every byte is read by one rank, and its checksum checked.
 ///
-/// Collective. Throws `std::runtime_error` on all ranks, before anything is changed: if the checkpoint has other
-/// tensors or numbers than are wanted (unless that is asked for), of other shapes or types; if it is of a newer
-/// format; if a file is missing or has another size; if it is another one on another rank. Throws `DamagedCheckpoint`
-/// if a checksum is wrong: then the blocks are of no use any more. The error names file and tensor.
+/// Collective. Throws on all ranks, before anything is changed: `std::runtime_error` if the checkpoint has other tensors
+/// or numbers than are wanted (unless that is asked for), of other shapes or types; if it is of a newer format, or
+/// another one on another rank; `DamagedCheckpoint` if every rank finds its manifest damaged, or a file missing or of
+/// another size. Throws `DamagedCheckpoint` if a checksum is wrong, `std::runtime_error` if data cannot be read: then
+/// the blocks are of no use any more. The error names file and tensor.
 LoadedCheckpoint load_checkpoint(const std::filesystem::path& folder, const CheckpointContents& contents,
                                  const LoadCheckpointOptions& options = {});
 
@@ -192,7 +218,7 @@ SHARDWISE_INLINE LoadedCheckpoint load_checkpoint(const std::filesystem::path& f
   const Communicator ranks = contents.ranks();
   const std::string task = "load_checkpoint";
   const detail::ContentsOfAll all = detail::contents_of_all(contents, task);
-  detail::Problems problems;
+  detail::LoadProblems problems;
   CheckpointManifest manifest;
   detail::CheckpointMatch match;
   problems.guard([&] {
@@ -200,7 +226,7 @@ SHARDWISE_INLINE LoadedCheckpoint load_checkpoint(const std::filesystem::path& f
     match = prefix_errors((folder / manifest_name).string(),
                           [&] { return detail::matched(manifest, contents, all, options); });
   });
-  problems.throw_together(ranks, task);
+  problems.throw_together(ranks, task, ranks.size());  // all have read the same
   const Index mine[]{static_cast<Index>(manifest.checksum)};
   const std::vector<Index> checksums = ranks.all_gather(mine);
   if (std::ranges::count(checksums, mine[0]) != ranks.size()) {
@@ -212,11 +238,7 @@ SHARDWISE_INLINE LoadedCheckpoint load_checkpoint(const std::filesystem::path& f
   }
   detail::CheckpointReader reader(folder, manifest);
   detail::exchange_tensors(match.wanted, reader, problems);
-  try {
-    problems.throw_together(ranks, task);
-  } catch (const std::runtime_error& error) {
-    throw DamagedCheckpoint(error.what());
-  }
+  problems.throw_together(ranks, task, 1);
   for (const auto& [number, value] : match.numbers) *number = value;
   for (const detail::WantedTensor& tensor : match.wanted) {
     if (const auto& parameter = tensor.block->parameter)

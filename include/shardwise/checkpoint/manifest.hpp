@@ -15,6 +15,12 @@
 
 namespace shardwise {
 
+/// A checkpoint whose contents are wrong: manifest, sizes of files or checksums. Neither files that cannot be read now nor
+/// a newer format are damage.
+struct DamagedCheckpoint : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
 /// A box of a tensor's indices, in a file.
 struct CheckpointPiece {
   std::size_t file = 0;
@@ -103,18 +109,21 @@ inline Range rows_of(const CheckpointPiece& piece) {
 inline constexpr std::string_view checkpoint_format = "shardwise checkpoint";
 inline constexpr int checkpoint_version = 1;
 
-/// Reads one manifest, and checks that its tensors are whole: every element of every tensor lies in one piece, and
+/// Throws `std::runtime_error` for a format that this version does not read.
+inline void check_format(const JsonPart& json) {
+  const auto format = json.get<std::string>("format");
+  if (format != checkpoint_format) json["format"].expected(std::string(checkpoint_format));
+  const Index version = json["version"].integer(1, std::numeric_limits<Index>::max());
+  if (version <= checkpoint_version) return;
+  json.fail("the version of the format is " + std::to_string(version) + ", newer than the " +
+            std::to_string(checkpoint_version) + " that is known here");
+}
+
+/// Reads one manifest of the known format, and checks that its tensors are whole: every element of every tensor lies in one piece, and
 /// every byte of every file too. Errors are `std::runtime_error`s, which name the place in the JSON, or the tensor.
 class ManifestParser {  // NOLINT(bugprone-exception-escape)
  public:
   CheckpointManifest parse(const JsonPart& json) {
-    const auto format = json.get<std::string>("format");
-    if (format != checkpoint_format) json["format"].expected(std::string(checkpoint_format));
-    const Index version = json["version"].integer(1, most_bytes);
-    if (version > checkpoint_version) {
-      json.fail("the version of the format is " + std::to_string(version) + ", newer than the " +
-                std::to_string(checkpoint_version) + " that is known here");
-    }
     json["mesh"].for_each([&](const JsonPart& axis) {
       axis.must_have(2);
       manifest_.mesh.emplace_back(axis[0].get<std::string>(), static_cast<int>(axis[1].integer(1, 1 << 30)));

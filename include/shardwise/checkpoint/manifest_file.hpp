@@ -83,20 +83,32 @@ inline std::optional<FramedManifest> framed_manifest(std::string_view file) {
                         file.substr(text, file.size() - text - after.size())};
 }
 
-/// Throws `std::runtime_error`, naming the source and what is wrong.
+/// As `prefix_errors`, but throws `DamagedCheckpoint`.
+template <class F>
+auto prefix_damage(const std::string& source, F f) {
+  try {
+    return prefix_errors(source, f);
+  } catch (const std::runtime_error& error) {
+    throw DamagedCheckpoint(error.what());
+  }
+}
+
+/// Throws `DamagedCheckpoint`, naming the source and what is wrong; for another format, a `std::runtime_error`.
 inline CheckpointManifest parse_manifest(std::string_view file, const std::string& source) {
-  return prefix_errors(source, [&] {
+  std::uint64_t checksum = 0;
+  const Json json = prefix_damage(source, [&] {
     const auto framed = framed_manifest(file);
     if (!framed) throw std::runtime_error("no manifest of a checkpoint, or it is truncated");
-    const std::uint64_t checksum = fingerprint_of(framed->text);
+    checksum = fingerprint_of(framed->text);
     if (framed->checksum != hex_of({&checksum, 1})) {
       throw std::runtime_error("its checksum is wrong: it was changed, or damaged");
     }
-    const Json json = json_of(framed->text);
-    CheckpointManifest manifest = ManifestParser().parse(JsonPart(json));
-    manifest.checksum = checksum;
-    return manifest;
+    return json_of(framed->text);
   });
+  prefix_errors(source, [&] { check_format(JsonPart(json)); });
+  CheckpointManifest manifest = prefix_damage(source, [&] { return ManifestParser().parse(JsonPart(json)); });
+  manifest.checksum = checksum;
+  return manifest;
 }
 
 inline bool holds_checkpoint(const Path& folder) {
@@ -131,8 +143,9 @@ inline void check_one_checkpoint(const Path& folder) {
 
 }  // namespace detail
 
-/// The manifest of the checkpoint in `folder`. Throws `std::runtime_error`, naming the file and what is wrong, if it is
-/// damaged, or a file that it lists is not there in its size: then also which tensor is not whole.
+/// The manifest of the checkpoint in `folder`. Throws `DamagedCheckpoint`, naming the file and what is wrong, if it is
+/// damaged, or a file that it lists is not there in its size: then also which tensor is not whole. Throws
+/// `std::runtime_error` if it is not there, is of another format, or a file cannot be read.
 CheckpointManifest read_manifest(const std::filesystem::path& folder);
 
 #ifdef SHARDWISE_BODIES
@@ -151,9 +164,10 @@ SHARDWISE_INLINE CheckpointManifest read_manifest(const std::filesystem::path& f
       if (there == file.bytes) continue;
       problem = detail::text({opened.path().string(), ": it has ", there, " bytes, expected ", file.bytes});
     } catch (const std::runtime_error& missing) {
+      if (std::filesystem::exists(folder / file.name)) throw;
       problem = missing.what();
     }
-    detail::fail<std::runtime_error>({problem, detail::loss_text(manifest, i, there)});
+    detail::fail<DamagedCheckpoint>({problem, detail::loss_text(manifest, i, there)});
   }
   return manifest;
 }

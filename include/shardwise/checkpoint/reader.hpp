@@ -90,7 +90,7 @@ class CheckpointReader {
   }
 
   /// Calls f(element of the tensor, elements, count) for each run of elements of its `rows`, which begin and end with
-  /// groups (or with the tensor). Throws `std::runtime_error`, naming file and tensor, if a checksum is wrong: f may
+  /// groups (or with the tensor). Throws `DamagedCheckpoint`, naming file and tensor, if a checksum is wrong: f may
   /// have got the elements.
   template <class F>
   void for_each_run(const CheckpointTensor& tensor, Range rows, F f) {
@@ -105,7 +105,7 @@ class CheckpointReader {
             });
           },
           [&](Range part, bool whole) {
-            if (!whole) throw std::runtime_error(damage_text(path_of(piece), tensor, part));
+            if (!whole) throw DamagedCheckpoint(damage_text(path_of(piece), tensor, part));
           });
     }
   }

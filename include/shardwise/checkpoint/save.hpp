@@ -81,7 +81,7 @@ inline void check_replaces(const Path& old, const CheckpointManifest& next) {
     const std::string source = (old / manifest_name).string();
     for (const CheckpointTensor& tensor : parse_manifest(read_text(source), source).tensors)
       lost.insert(tensor.name);
-  } catch (const std::runtime_error&) {  // damaged: nothing is lost
+  } catch (const DamagedCheckpoint&) {  // nothing is lost
     return;
   }
   const CheckpointTensor* added = nullptr;
