@@ -12,7 +12,7 @@ auto cut(const Tensor<float, 2, Mesh<tp>, Replicate>& x) {
   return redistribute(x, shard(0));
 }
 #else
-auto cut(const Tensor<float, 2, Mesh<tp>, Replicate>& x) {
+Tensor<float, 2, Mesh<tp>, Shard<0>> cut(const Tensor<float, 2, Mesh<tp>, Replicate>& x) {
   return redistribute<Shard<0>>(x);
 }
 #endif
