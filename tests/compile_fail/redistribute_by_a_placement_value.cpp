@@ -12,7 +12,9 @@ auto cut(const Tensor<float, 2, Mesh<tp>, Replicate>& x) {
   return redistribute(x, shard(0));
 }
 #else
-Tensor<float, 2, Mesh<tp>, Shard<0>> cut(const Tensor<float, 2, Mesh<tp>, Replicate>& x) {
-  return redistribute<Shard<0>>(x);
+using Rows = Shard<0>;
+
+auto cut(const Tensor<float, 2, Mesh<tp>, Replicate>& x) {
+  return redistribute<Rows>(x);
 }
 #endif
