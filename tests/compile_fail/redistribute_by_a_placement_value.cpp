@@ -13,6 +13,6 @@ auto cut(const Tensor<float, 2, Mesh<tp>, Replicate>& x) {
 }
 #else
 auto cut(const Tensor<float, 2, Mesh<tp>, Replicate>& x) {
-  return redistribute<Shard<0>>(x);
+  return redistribute<Shard<0> >(x);
 }
 #endif
