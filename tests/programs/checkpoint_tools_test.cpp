@@ -543,6 +543,7 @@ TEST_CASE("what belongs to the text goes along, and the last whole checkpoint of
   const std::string last = noted("step-00000200", [&](Json& notes) { notes["from"] = base; });
   noted("step-00000100", [&](Json& notes) { notes["tokenizer"] = base + "/tokenizer.json"; });
   fs::create_directory(runs + "/step-00000300.tmp-sw7");
+  fs::copy(last, runs + "/step-00000300.damaged");  // as a run has set it aside
   noted("step-00000400", [](Json&) {});
   fs::remove(runs + "/step-00000400/rank-00000.bin");
 
@@ -593,6 +594,15 @@ TEST_CASE("what belongs to the text goes along, and the last whole checkpoint of
   const Ended none = consolidate({scratch / "base", scratch / "none"});
   CHECK(none.code == 1);
   CHECK(has(none.text, "base/manifest.json: "));
+
+  // A newer format is not passed over as if it were damaged.
+  const std::string newer = noted("step-00000500", [](Json&) {});
+  Json manifest = sw::detail::json_of(sw::read_manifest(newer));
+  manifest["version"] = 2;
+  write_bytes(newer + "/manifest.json", sw::detail::framed_text(manifest));
+  const Ended refused = consolidate({runs, scratch / "newer"});
+  CHECK(refused.code == 1);
+  CHECK(has(refused.text, "step-00000500/manifest.json: the version of the format is 2, newer than the 1"));
 
   // One file as PyTorch has it, whatever the option is called.
   for (const char* option : {"-f", "--format", "--output_format"}) {

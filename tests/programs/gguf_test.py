@@ -5,21 +5,24 @@
 """GGUF files in programs: a model from one writes what it writes from Hugging Face's folder, on any number of ranks; and
 what is refused.
 
-    gguf_test.py MODEL GENERATE EVALUATE TRAIN LAUNCHER…     a Llama of bytes, whose extents are multiples of 32; mpirun -n
+    gguf_test.py MODEL GENERATE EVALUATE TRAIN SERVE LAUNCHER…     a Llama of bytes, whose extents are multiples of 32; mpirun -n;
+                                                                   SERVE may be empty
 """
 
 import array
 import json
 import os
 import re
+import shutil
 import struct
 import subprocess
 import sys
 import tempfile
 
+from serving import Server
 from tiers import all_tests
 
-MODEL, GENERATE, EVALUATE, TRAIN, *LAUNCHER = sys.argv[1:]
+MODEL, GENERATE, EVALUATE, TRAIN, SERVE, *LAUNCHER = sys.argv[1:]
 F32, Q4_0, Q8_0, Q6_K = 0, 2, 8, 14
 PROMPT = "constexpr "
 
@@ -218,8 +221,29 @@ def main(folder):
     with open(ids, "w", encoding="utf-8") as file:
         file.write(" ".join(str(byte) for byte in PROMPT.encode()))
     run(GENERATE, 2, "--weights", unread, "--tokens", ids, "--new-tokens", 2)  # needs no tokenizer
-    output = run(TRAIN, 1, "--from", f32, "--text", page, "--steps", 1, fails=True)
-    expect(output, "expected a folder: GGUF is not trained" in output)
+
+    # A folder without safetensors stands for its one GGUF file, whatever the file's name is.
+    one, two = (os.path.join(folder, name) for name in ("one", "two"))
+    for place, names in ((one, ("sha256-12ab", "config.json")), (two, ("b.gguf", "a.gguf"))):
+        os.mkdir(place)
+        for name in names:
+            shutil.copy(os.path.join(MODEL, name) if name == "config.json" else f32, os.path.join(place, name))
+    expect("a folder", written(2, one) == story)
+    found = run(EVALUATE, 2, "--weights", one, "--text", page)
+    expect(found, "perplexity %.4f" % second in found)
+    if SERVE:  # there is Boost.Beast
+        server = Server(LAUNCHER, SERVE, one, 2)
+        answer = server.post("/v1/completions", prompt=PROMPT, temperature=0, max_tokens=40)
+        expect((answer, story), PROMPT + answer["choices"][0]["text"] == story)
+        server.end()
+    for program, options in ((GENERATE, ["--prompt", PROMPT]), (EVALUATE, ["--text", page]), (SERVE, [])):
+        if not program:
+            continue
+        output = run(program, 2, "--weights", two, *options, fails=True)
+        expect(output, "two: no model.safetensors, but 2 GGUF files: name one, as %s" % os.path.join(two, "a.gguf") in output)
+    for place in (f32, one, two):
+        output = run(TRAIN, 1, "--from", place, "--text", page, "--steps", 1, fails=True)
+        expect(output, "--from is %s, expected a folder with model.safetensors: GGUF is not trained" % place in output)
 
 
 with tempfile.TemporaryDirectory() as scratch:

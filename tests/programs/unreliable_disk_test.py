@@ -107,6 +107,7 @@ def damaged(name):
     good = done.returncode == 0 and f"step-0000000{resumed};" in done.stdout and model(folder) == expected
     good = good and "WARNING: the last checkpoint is damaged: " in done.stderr and (last.parent / "step-00000006.damaged").is_dir()
     good = good and done.stderr.count("WARNING: the last checkpoint") == (6 - resumed) // 2 and last.is_dir()
+    good = good and steps_in(folder / "log.jsonl") == list(range(6))
     return None if good else f"{name}: exit code {done.returncode}, {names(folder)}\n{done.stdout}{done.stderr}"
 
 

@@ -18,7 +18,12 @@ namespace tools {
 
 namespace sw = shardwise;
 
-/// In the order of the steps, including unfinished ones.
+/// Whether `Checkpointer::set_aside_damaged` has renamed it.
+inline bool is_set_aside(const std::filesystem::path& folder) {
+  return folder.filename().string().find(".damaged") != std::string::npos;
+}
+
+/// In the order of the steps, including unfinished ones and those that are set aside.
 inline std::vector<std::filesystem::path> step_folders(const std::filesystem::path& folder) {
   std::vector<std::filesystem::path> paths;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {

@@ -65,14 +65,16 @@ std::filesystem::path last_checkpoint(const std::filesystem::path& folder) {
   namespace fs = std::filesystem;
   if (fs::exists(folder / sw::manifest_name) || !fs::is_directory(folder)) return folder;
   std::vector<fs::path> steps = step_folders(folder);
-  std::erase_if(steps, sw::is_temporary);
+  std::erase_if(steps, [](const fs::path& path) { return sw::is_temporary(path) || is_set_aside(path); });
   if (steps.empty()) return folder;  // the error will be that of a checkpoint without a manifest
   for (; !steps.empty(); steps.pop_back()) {
     try {
+      if (!fs::exists(steps.back() / sw::manifest_name))
+        throw sw::DamagedCheckpoint(steps.back().string() + ": it has no " + std::string(sw::manifest_name));
       static_cast<void>(sw::read_manifest(steps.back()));
       std::printf("%s is the last checkpoint\n", shown(steps.back().string()).c_str());
       return steps.back();
-    } catch (const std::runtime_error& error) {
+    } catch (const sw::DamagedCheckpoint& error) {
       std::fprintf(stderr, "note: using the checkpoint before it: %s\n", shown(error.what()).c_str());
     }
   }

@@ -7,6 +7,8 @@
 #include <cstdio>
 #include <stdexcept>
 
+#include "../common/step_folders.hpp"
+
 namespace tools {
 
 void Checkpoints::begin(TrainedModel& model) {
@@ -79,8 +81,7 @@ void Checkpoints::keep_as_before(const sw::Json& before) {
   const TrainOptions& options = run_.options();
   int there = 0;
   for (const auto& each : std::filesystem::directory_iterator(options.save)) {
-    if (each.path().filename().string().find(".damaged") == std::string::npos)
-      there += std::filesystem::exists(each.path() / sw::manifest_name) ? 1 : 0;
+    if (!is_set_aside(each.path())) there += std::filesystem::exists(each.path() / sw::manifest_name) ? 1 : 0;
   }
   int keep = notes_["keep"];
   if (!options.keep) {

@@ -250,9 +250,9 @@ int train_program(int argc, char** argv, const Start& start) {
       throw std::invalid_argument("--format is for what is exported: --export or --export-best");
     if (job.job.lora_rank > 0 && !options.merge && options.format != "safetensors")
       throw std::invalid_argument("--format " + options.format + " is for whole models: --merge");
-    if (!options.from.empty() && sw::llm::is_gguf(model_in(options.from.string())))
+    if (!options.from.empty() && (sw::llm::is_gguf(options.from) || !gguf_files(options.from).empty()))
       throw std::invalid_argument("--from is " + options.from.string() +
-                                  ", expected a folder: GGUF is not trained");
+                                  ", expected a folder with model.safetensors: GGUF is not trained");
     if (!options.from.empty()) job.config = options.from / "config.json";
     if (!plan.empty()) {
       if (options.from.empty())
