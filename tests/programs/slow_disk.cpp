@@ -2,10 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// @file
-/// To be loaded before the C library: of the rank SLOW_RANK, files whose names contain SLOW_NAME are on a disk that takes
-/// SLOW_SECONDS to flush one. On each rank, files whose names contain REFUSED_NAME are on a file system that answers the
-/// calls of REFUSED with an error: fsync (of folders), fchmod and mmap always, pread once. "fsync:22,mmap:19" names calls
-/// and the errors' numbers. Each refusal is a line on the standard error.
+/// To be loaded before the C library. Of the rank SLOW_RANK, files whose names contain SLOW_NAME are on a disk that
+/// takes SLOW_SECONDS to flush one. On each rank, files whose names contain REFUSED_NAME are on a file system that
+/// answers the calls of REFUSED with an error: fsync (of folders), fchmod and mmap always, pread once. It names calls
+/// and the numbers of errors, "fsync:22,mmap:19". Each refusal is a line on the standard error.
 
 #include <sys/mman.h>
 #include <sys/stat.h>

@@ -65,9 +65,8 @@ class Checkpointer {
     options_.keep = keep;
   }
 
-  /// The checkpoint of the most steps, if there is one: the same on every rank. Throws, on all ranks,
-  /// `std::runtime_error` if the folder cannot be examined, or is a checkpoint itself, and `DamagedCheckpoint` if that
-  /// checkpoint has no manifest.
+  /// The checkpoint of the most steps, if there is one: the same on every rank. Throws on all ranks:
+  /// `DamagedCheckpoint` if it has no manifest, `std::runtime_error` if the folder cannot be read or is a checkpoint.
   std::optional<std::filesystem::path> latest() const {
     Index last[]{-1, 0};  // its step, and whether it is damaged
     on_first("the checkpoints in ", [&] {
@@ -78,15 +77,13 @@ class Checkpointer {
     });
     const std::vector<Index> found = ranks_.all_gather(last);
     if (found[0] < 0) return std::nullopt;
-    if (found[1] != 0) {
-      detail::fail<DamagedCheckpoint>({path_of(found[0]).string(), " is damaged: it has no ", manifest_name,
-                                       "; remove it, to continue from the one before"});
-    }
-    return path_of(found[0]);
+    if (found[1] == 0) return path_of(found[0]);
+    detail::fail<DamagedCheckpoint>({path_of(found[0]).string(), " is damaged: it has no ", manifest_name,
+                                     "; remove it, to continue from the one before"});
   }
 
   /// Renames the last checkpoint, whose load has thrown `DamagedCheckpoint`, to FOLDER.damaged (.damaged-2, if that is
-  /// there), unless it is the only one: then `latest` is the one before. Returns whether it did. Throws as `claim` does.
+  /// there), unless it is the only one: then `latest` is the one before. Returns whether it did. Throws like `claim`.
   bool set_aside_damaged() {
     claim();
     Index done[]{0};

@@ -45,13 +45,11 @@ struct WantedRows {
 };
 
 /// The problems of this rank, and whether damage is among them.
-struct LoadProblems {
-  Problems problems;
+struct LoadProblems : Problems {
   bool damage = false;
-
   template <class F>
   void guard(F f) {
-    problems.guard([&] {
+    Problems::guard([&] {
       try {
         f();
       } catch (const DamagedCheckpoint&) {
@@ -65,7 +63,7 @@ struct LoadProblems {
     const Index mine[]{damage ? 1 : 0};
     const bool damaged = sum_of(ranks.all_gather(mine)) >= enough;
     try {
-      problems.throw_together(ranks, task);
+      Problems::throw_together(ranks, task);
     } catch (const std::runtime_error& error) {
       if (damaged) throw DamagedCheckpoint(error.what());
       throw;
@@ -202,11 +200,11 @@ inline CheckpointMatch matched(const CheckpointManifest& manifest, const Checkpo
 
 /// Reads `contents` from a checkpoint that any mesh wrote. Every byte is read by one rank, and its checksum checked.
 ///
-/// Collective. Throws on all ranks, before anything is changed: `std::runtime_error` if the checkpoint has other tensors
-/// or numbers than are wanted (unless that is asked for), of other shapes or types; if it is of a newer format, or
-/// another one on another rank; `DamagedCheckpoint` if every rank finds its manifest damaged, or a file missing or of
-/// another size. Throws `DamagedCheckpoint` if a checksum is wrong, `std::runtime_error` if data cannot be read: then
-/// the blocks are of no use any more. The error names file and tensor.
+/// Collective. Throws on all ranks, before anything is changed: `std::runtime_error` if the checkpoint has other
+/// tensors or numbers than are wanted (unless that is asked for), of other shapes or types, if it is of a newer format,
+/// or another one on another rank; `DamagedCheckpoint` if every rank finds its manifest damaged, or a file missing or
+/// of another size. Throws `DamagedCheckpoint` if a checksum is wrong, `std::runtime_error` if data cannot be read:
+/// then the blocks are of no use any more. The error names file and tensor.
 LoadedCheckpoint load_checkpoint(const std::filesystem::path& folder, const CheckpointContents& contents,
                                  const LoadCheckpointOptions& options = {});
 

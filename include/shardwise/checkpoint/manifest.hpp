@@ -15,8 +15,7 @@
 
 namespace shardwise {
 
-/// A checkpoint whose contents are wrong: manifest, sizes of files or checksums. Neither files that cannot be read now nor
-/// a newer format are damage.
+/// A checkpoint whose manifest, sizes of files or checksums are wrong. A newer format or a failed read is not damage.
 struct DamagedCheckpoint : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -119,8 +118,9 @@ inline void check_format(const JsonPart& json) {
             std::to_string(checkpoint_version) + " that is known here");
 }
 
-/// Reads one manifest of the known format, and checks that its tensors are whole: every element of every tensor lies in one piece, and
-/// every byte of every file too. Errors are `std::runtime_error`s, which name the place in the JSON, or the tensor.
+/// Reads one manifest of the known format, and checks that its tensors are whole: every element of every tensor lies in
+/// one piece, and every byte of every file too. Errors are `std::runtime_error`s, which name the place in the JSON, or
+/// the tensor.
 class ManifestParser {  // NOLINT(bugprone-exception-escape)
  public:
   CheckpointManifest parse(const JsonPart& json) {

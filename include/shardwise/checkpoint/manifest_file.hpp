@@ -83,20 +83,10 @@ inline std::optional<FramedManifest> framed_manifest(std::string_view file) {
                         file.substr(text, file.size() - text - after.size())};
 }
 
-/// As `prefix_errors`, but throws `DamagedCheckpoint`.
-template <class F>
-auto prefix_damage(const std::string& source, F f) {
-  try {
-    return prefix_errors(source, f);
-  } catch (const std::runtime_error& error) {
-    throw DamagedCheckpoint(error.what());
-  }
-}
-
 /// Throws `DamagedCheckpoint`, naming the source and what is wrong; for another format, a `std::runtime_error`.
 inline CheckpointManifest parse_manifest(std::string_view file, const std::string& source) {
   std::uint64_t checksum = 0;
-  const Json json = prefix_damage(source, [&] {
+  const Json json = prefix_errors<DamagedCheckpoint>(source, [&] {
     const auto framed = framed_manifest(file);
     if (!framed) throw std::runtime_error("no manifest of a checkpoint, or it is truncated");
     checksum = fingerprint_of(framed->text);
@@ -106,7 +96,8 @@ inline CheckpointManifest parse_manifest(std::string_view file, const std::strin
     return json_of(framed->text);
   });
   prefix_errors(source, [&] { check_format(JsonPart(json)); });
-  CheckpointManifest manifest = prefix_damage(source, [&] { return ManifestParser().parse(JsonPart(json)); });
+  CheckpointManifest manifest =
+      prefix_errors<DamagedCheckpoint>(source, [&] { return ManifestParser().parse(JsonPart(json)); });
   manifest.checksum = checksum;
   return manifest;
 }

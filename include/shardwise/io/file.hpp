@@ -40,16 +40,16 @@ using Path = std::filesystem::path;
 
 }  // namespace detail
 
-/// Returns f(). If it throws an exception other than `std::bad_alloc`, throws a `std::runtime_error` whose message is
-/// "SOURCE: " and that of the exception. `source`: the name of a file, or of a place in it.
-template <class F>
+/// Returns f(). If it throws an exception other than `std::bad_alloc`, throws an `Error` whose message is "SOURCE: "
+/// and that of the exception. `source`: the name of a file, or of a place in it.
+template <class Error = std::runtime_error, class F>
 auto prefix_errors(const std::string& source, F f) {
   try {
     return f();
   } catch (const std::bad_alloc&) {
     throw;
   } catch (const std::exception& error) {
-    detail::fail<std::runtime_error>({source, ": ", error.what()});
+    detail::fail<Error>({source, ": ", error.what()});
   }
 }
 
