@@ -284,8 +284,8 @@ TEST_CASE("what a chat template refuses of a dialogue") {
   CHECK(refused("{{ nothing.at_all }}") == "chat template: line 1: \"at_all\" of what is undefined");
   CHECK(refused("a\n\n{{ 'a' + 1 }}") == "chat template: line 3: it is 1, expected a text");
   CHECK(refused("{{ messages }}").starts_with("chat template: line 1: it is [{\"content\":"));
-  CHECK(refused("{{ messages | selectattr('role', 'ne', 'user') }}") ==
-        "chat template: line 1: it is \"ne\", expected a test, with its argument");
+  CHECK(refused("{{ messages | selectattr('role', 'near', 'user') }}") ==
+        "chat template: line 1: it is \"near\", expected a test, with its argument");
   CHECK(refused("{{ messages | selectattr('role', 'defined', 'user') }}") ==
         "chat template: line 1: it is \"defined\", expected a test, with its argument");
   CHECK(refused("{{ 1 // 0 }}") == "chat template: line 1: it is 0, expected a divisor that is not 0");
@@ -302,17 +302,17 @@ TEST_CASE("what a chat template does not know is named when it is read") {
         not_supported("\"call f(x)\" is not supported, from \"f(x)\" on"));
   CHECK(refusal("a\n{% if false %}\n{{ now('%Y') }}{% endif %}") ==
         "chat template: line 3: \"now('%Y')\" is not supported, from \"now('%Y')\" on");
-  CHECK(refusal("{% if add_generation_prompt %}{{ 1 / 2 }}{% endif %}") ==
-        not_supported("\"1 / 2\" is not supported, from \"/ 2\" on"));
-  CHECK(refusal("{% for m in messages %}{{ m.content | upper }}{% endfor %}") ==
-        not_supported("\"m.content | upper\" is not supported, from \"upper\" on"));
-  CHECK(refusal("{{ bos_token is odd }}") ==
-        not_supported("\"bos_token is odd\" is not supported, from \"odd\" on"));
-  CHECK(refusal("{% for m in messages %}{% break %}{% endfor %}") ==
-        not_supported("\"break\" is not supported"));
+  CHECK(refusal("{% if add_generation_prompt %}{{ 1 ** 2 }}{% endif %}") ==
+        not_supported("\"1 ** 2\" is not supported, from \"* 2\" on"));
+  CHECK(refusal("{% for m in messages %}{{ m.content | urlize }}{% endfor %}") ==
+        not_supported("\"m.content | urlize\" is not supported, from \"urlize\" on"));
+  CHECK(refusal("{{ bos_token is escaped }}") ==
+        not_supported("\"bos_token is escaped\" is not supported, from \"escaped\" on"));
+  CHECK(refusal("{% for m in messages recursive %}{% endfor %}")
+            .starts_with(not_supported("\"for m in messages recursive\" is not supported")));
   CHECK(refusal("{{ bos_token.title() }}") ==
         not_supported("\"bos_token.title()\" is not supported, from \"title()\" on"));
-  CHECK(refusal("{{ 1.5 }}") == not_supported("\"1.5\" is not supported"));
+  CHECK(refusal("{{ 1.5.5 }}").starts_with(not_supported("\"1.5.5\" is not supported")));
   CHECK(refusal("{{ 'text }}") == not_supported("\"{{ 'text }}\" has no }}"));
   CHECK(refusal("{{ 'text' ") == not_supported("\"{{ 'text' \" has no }}"));
   CHECK(refusal("{% for m in messages %}") == not_supported("it ends before endfor"));
