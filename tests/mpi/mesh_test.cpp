@@ -217,6 +217,7 @@ TEST_CASE("a mesh of one rank, on any job") {
 TEST_CASE("a mesh from somebody else's communicator" * doctest::test_suite("MPI")) {
   const int ranks = sw::world().size(), mine = sw::world().rank();
   MPI_Comm theirs = MPI_COMM_NULL;
+  CHECK_THROWS_AS(sw::Communicator::duplicate(theirs), std::invalid_argument);
   MPI_Comm_split(MPI_COMM_WORLD, mine % 2, -mine, &theirs);  // evens and odds, backwards
   sw::Mesh<tp> mesh(sw::Communicator::duplicate(theirs), {any});
   MPI_Comm_free(&theirs);  // ours is a copy

@@ -38,7 +38,7 @@ namespace shardwise {
 /// return when they are complete. Their buffers must stay untouched until the `Request` is complete.
 class Communicator {
  public:
-  /// A copy of a communicator owned by other code. Collective over it.
+  /// A copy of a communicator owned by other code. Collective over it. Throws `std::invalid_argument` for MPI_COMM_NULL.
   static Communicator duplicate(MPI_Comm original) { return Communicator(detail::transport_over(original)); }
   explicit Communicator(std::shared_ptr<detail::Transport> transport) : transport_(std::move(transport)) {}
 
@@ -362,6 +362,11 @@ SHARDWISE_INLINE std::string gather_texts(const Communicator& ranks, std::string
 }
 
 SHARDWISE_INLINE std::shared_ptr<Transport> transport_over(MPI_Comm original) {
+  if (original == MPI_COMM_NULL) {
+    throw std::invalid_argument(
+        "Communicator::duplicate: MPI_COMM_NULL has no ranks; MPI_Comm_split gives it to ranks without a "
+        "color");
+  }
   MPI_Comm copy = MPI_COMM_NULL;
   check_mpi(MPI_Comm_dup(original, &copy), "MPI_Comm_dup");
   std::shared_ptr<Transport> made = std::make_shared<MpiTransport>(copy, hosts_of(copy), copy_of(original));

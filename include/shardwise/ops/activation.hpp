@@ -91,6 +91,8 @@ constexpr auto pow(const X& x, double exponent) {
 }
 template <Operand X, IllFormed Why = result_of<PowOp, X>>
 Why pow(const X&, double);  // see Why
+template <class X, Operand Y>
+WrittenOtherwise<Hint::use_exp_of_the_exponent_times_log> pow(const X&, const Y&);
 
 SHARDWISE_COMPILE_OPERATION(ActivationOp<kernel::Relu>, 2, 2)
 SHARDWISE_COMPILE_OPERATION(ActivationOp<kernel::Gelu>, 2, 2)

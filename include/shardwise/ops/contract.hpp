@@ -238,6 +238,8 @@ constexpr auto contract(const A& a, const B& b) {
 }
 template <FixedString Text, class A, class B, IllFormed Why = typename detail::Contracted<Text, A, B>::type>
 Why contract(const A&, const B&);  // see Why
+template <FixedString Text, Operand A>
+WrittenOtherwise<Hint::contract_two_operands_or_sum_over_a_dimension_of_one> contract(const A&);
 template <FixedString Text, class A, class B, class C, class... More>
   requires(Operand<A> || Operand<B> || Operand<C>)
 WrittenOtherwise<Hint::contract_two_operands_and_the_result_with_the_next> contract(const A&, const B&,

@@ -100,6 +100,8 @@ template <class Op, int... Ranks>
 constexpr SignatureProblem find_problem() {
   if constexpr (!has_signature<Op, Ranks...>()) {
     return {Hint::define_a_static_constexpr_signature};
+  } else if constexpr (requires { requires std::is_member_pointer_v<decltype(&Op::name)>; }) {
+    return {Hint::make_the_name_static_constexpr};
   } else if constexpr (requires { Op::signature.count; }) {
     SignatureProblem found = find_problem<Op>(Op::signature);
     unsigned named = passed_on<Op>();

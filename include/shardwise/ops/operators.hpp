@@ -81,6 +81,7 @@ using NotCompared =
 
 }  // namespace detail
 
+/// An operator that does not compile.
 #define SHARDWISE_NO_COMPARISON(op)    \
   template <class A, class B>          \
     requires(Operand<A> || Operand<B>) \

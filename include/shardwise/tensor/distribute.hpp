@@ -77,6 +77,12 @@ struct FromValues {
   Why operator()(const MeshType&, const Index (&)[Rank], const Values&) const;  // see Why
   template <class MeshType, class Derived, IllFormed Why = MatrixProblem<MeshType, Derived>>
   Why operator()(const MeshType&, const Eigen::MatrixBase<Derived>&) const;  // see Why
+  template <class MeshType, int Rank, class T,
+            class Why = WrittenOtherwise<Hint::pass_std_span_of_the_pointer_and_the_number>>
+  Why operator()(const MeshType&, const Index (&)[Rank], const T*, const auto&...) const;
+  template <class MeshType, class T,
+            class Why = WrittenOtherwise<Hint::pass_std_span_of_the_pointer_and_the_number>>
+  Why operator()(const MeshType&, const T*, const auto&...) const;
   template <class MeshType, std::ranges::range Values,
             IllFormed Why = WrittenOtherwise<Hint::pass_the_shape_before_the_values>>
     requires(

@@ -39,7 +39,8 @@ using drawn_problem = std::conditional_t<std::is_integral_v<T>,
                                          layout_error<Reason::operation_needs_floating_point_numbers, Got<T>>,
                                          finished_problem<T, Rank, MeshType, Placements...>>;
 
-/// A function of a mesh, a shape and `more`, which makes a tensor; `Fill::write(tensor, more...)` writes its elements.
+/// A function of a mesh, a shape and `more`, which makes a tensor; `Fill::write(tensor, more...)` writes its elements,
+/// and `Fill::argument` says which `more` a call needs.
 template <template <class, int, class, class...> class ProblemOf, class Fill, class T, class... Placements>
 struct Factory {
   template <class MeshType, int Rank>
@@ -62,6 +63,16 @@ struct Factory {
       -> decltype(this->template operator()<MeshType, 0>(mesh, scalar, more...)) {
     return this->template operator()<MeshType, 0>(mesh, scalar, more...);
   }
+  // What has another form: without a value or a seed, and without braces around the sizes.
+  template <class MeshType, int Rank, WellFormed Fine = Problem<MeshType, Rank>,
+            class Why = WrittenOtherwise<Fill::argument>>
+    requires(Fill::argument != Hint::none)
+  Why operator()(const MeshType&, const Index (&)[Rank]) const;
+  template <class MeshType, std::integral... Sizes,
+            class Why = WrittenOtherwise<Hint::write_the_sizes_in_braces>>
+    requires(sizeof...(Sizes) > 0)
+  Why operator()(const MeshType&, const Sizes&...) const;
+
   template <class MeshType, int Rank, IllFormed Why = Problem<MeshType, Rank>>
   Why operator()(const MeshType&, const Shape<Rank>&, const auto&...) const;  // see Why
   template <class MeshType, IllFormed Why = Problem<MeshType, 0>>
@@ -97,9 +108,11 @@ constexpr void fill_uniform(X& x, std::uint64_t seed, double low = 0, double hig
 namespace detail {
 
 struct Unwritten {
+  static constexpr Hint argument = Hint::none;
   static constexpr void write(const auto&) {}
 };
 struct Constant {
+  static constexpr Hint argument = Hint::pass_the_value_after_the_shape;
   template <class X, std::convertible_to<typename X::Element> Value>
   static constexpr void write(X& x, const Value& value) {
     if (!x.mesh().dry()) {
@@ -108,16 +121,19 @@ struct Constant {
   }
 };
 struct Zero {
+  static constexpr Hint argument = Hint::none;
   static constexpr void write(auto& x) { Constant::write(x, 0); }
 };
 
 struct Normal {
+  static constexpr Hint argument = Hint::pass_a_seed_after_the_shape;
   static constexpr void write(auto& x, std::integral auto seed, double mean = 0, double deviation = 1) {
     check_same_on(x.mesh(), "randn", "shape", x.shape(), "seed", static_cast<std::uint64_t>(seed));
     fill_normal(x, static_cast<std::uint64_t>(seed), mean, deviation);
   }
 };
 struct Uniform {
+  static constexpr Hint argument = Hint::pass_a_seed_after_the_shape;
   static constexpr void write(auto& x, std::integral auto seed, double low = 0, double high = 1) {
     check_same_on(x.mesh(), "uniform", "shape", x.shape(), "seed", static_cast<std::uint64_t>(seed));
     fill_uniform(x, static_cast<std::uint64_t>(seed), low, high);
