@@ -63,7 +63,7 @@ struct Factory {
       -> decltype(this->template operator()<MeshType, 0>(mesh, scalar, more...)) {
     return this->template operator()<MeshType, 0>(mesh, scalar, more...);
   }
-  // What has another form: without a value or a seed, and without braces around the sizes.
+  // Calls that lack a value, a seed, or the braces of the sizes.
   template <class MeshType, int Rank, WellFormed Fine = Problem<MeshType, Rank>,
             class Why = WrittenOtherwise<Fill::argument>>
     requires(Fill::argument != Hint::none)
