@@ -3,7 +3,7 @@
 #pragma once
 
 /// @file
-/// What operators, tests, functions, methods and filters of Jinja compute, for llm/text/chat_template.hpp.
+/// Operators, tests, functions, methods and filters of Jinja, for llm/text/chat_template.hpp.
 
 #include <ctime>
 
