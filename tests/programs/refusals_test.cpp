@@ -306,6 +306,8 @@ TEST_CASE("generate refuses options that it does not have, or that do not go tog
   const TestFiles files;
   const std::string tied = "--weights tests/reference/tied ";
   generate_refuses({
+      {"--weights a --prompt b --dump-logits out.st",
+       "--dump-logits: out.st, expected a name that ends in .safetensors"},
       {"", "--weights is missing: a folder with config.json"},
       {tied + "--wings", "--wings"},
       {tied + "--prompt a --tokens " + files.write("tokens.txt", "1 2\n3 30\n"),

@@ -57,6 +57,9 @@ void add_options(CLI::App& app, TextOptions& text) {
   app.add_option("--stop", text.stops, "end a text before this text; may be given several times")
       ->allow_extra_args(false);
   app.add_option("--dump-logits", text.dump_logits, "write the logits of the prompt to this safetensors file")
+      ->check([](const std::string& path) {
+        return path.ends_with(".safetensors") ? "" : path + ", expected a name that ends in .safetensors";
+      })
       ->excludes("--prompts")
       ->excludes("--chat");
   add_whole<std::uint64_t>(app, "--seed", text.seed, "seed of the sampling");
