@@ -81,16 +81,21 @@ using NotCompared =
 
 }  // namespace detail
 
-/// An operator that does not compile.
-#define SHARDWISE_NO_COMPARISON(op)    \
-  template <class A, class B>          \
-    requires(Operand<A> || Operand<B>) \
-  detail::NotCompared<A, B>            \
-  operator op(const A&, const B&)
-SHARDWISE_NO_COMPARISON(<);
-SHARDWISE_NO_COMPARISON(<=);
-SHARDWISE_NO_COMPARISON(>);
-SHARDWISE_NO_COMPARISON(>=);
-#undef SHARDWISE_NO_COMPARISON
+template <class A, class B>
+  requires(Operand<A> || Operand<B>)
+detail::NotCompared<A, B>
+operator<(const A&, const B&);
+template <class A, class B>
+  requires(Operand<A> || Operand<B>)
+detail::NotCompared<A, B>
+operator<=(const A&, const B&);
+template <class A, class B>
+  requires(Operand<A> || Operand<B>)
+detail::NotCompared<A, B>
+operator>(const A&, const B&);
+template <class A, class B>
+  requires(Operand<A> || Operand<B>)
+detail::NotCompared<A, B>
+operator>=(const A&, const B&);
 
 }  // namespace shardwise
