@@ -183,6 +183,14 @@ inline int four_values(const SixteenGroups& x, Index g, int k) {
   return four;
 }
 
+/// Fetches into the cache as much as C blocks of the C rows behind those of w, so that memory is read from front to back.
+template <int C, WeightBlock Block>
+[[gnu::always_inline]] inline void fetch_rows_behind(const Block* w, Index ldw, Index g) {
+  const char* const at = reinterpret_cast<const char*>(w + C * (ldw + g));
+#pragma GCC unroll 16
+  for (Index byte = 0; byte < C * static_cast<Index>(sizeof(Block)); byte += 64)
+    __builtin_prefetch(at + byte);
+}
 /// y: [rows, 8], R rows at a time. w is interleaved in `ready`; if that is null, here, as often as there are passes.
 template <int R, WeightBlock Block>
 [[SHARDWISE_AVX2]] void columns_avx2(Index rows, Index groups, const SixteenGroups* x, const Block* w,
@@ -193,7 +201,10 @@ template <int R, WeightBlock Block>
   for (; rows > R / 2; rows -= R, x += R * ldx, y += R * ldy) {
     __m256 sums[16][R] = {};
     for (Index g = 0; g < groups; ++g) {
-      if (!ready) interleave(w + g, ldw, here);
+      if (!ready) {
+        fetch_rows_behind<8>(w, ldw, g);
+        interleave(w + g, ldw, here);
+      }
       const Interleaved<8>& group = ready ? ready[g] : here;
       __m256i dots[R] = {};
 #pragma GCC unroll 8
@@ -386,7 +397,10 @@ template <int R, WeightBlock Block>
   for (; rows > R / 2; rows -= R, x += R * ldx, y += R * ldy) {
     __m512 sums[16][R] = {};
     for (Index g = 0; g < groups; ++g) {
-      if (!ready) interleave(w + g, ldw, here);
+      if (!ready) {
+        fetch_rows_behind<16>(w, ldw, g);
+        interleave(w + g, ldw, here);
+      }
       const Interleaved<16>& group = ready ? ready[g] : here;
       __m512i dots[R];
 #pragma GCC unroll 8
