@@ -54,7 +54,7 @@ enum class Reason {
   operation_on_parameters_alone_would_never_train_them,
   tensor_off_the_tape_meets_one_on_it_so_its_gradient_would_be_lost,
   frozen_parameter_has_no_gradient,
-  // an operation of one's own
+  // an operation that a program defines
   signature_of_the_operation_is_wrong,
   member_of_the_operation_is_missing_or_does_not_fit,
   // layouts, and redistribution from one to another

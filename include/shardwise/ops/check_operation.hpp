@@ -47,7 +47,7 @@ template <class F>
   return true;
 }
 
-/// A block between two zones, which are NaN if an operation reads the block. If it writes to it, the block is NaN first.
+/// A block between two zones. If an operation reads the block, the zones are NaN; if it writes it, the block is NaN.
 class GuardedBlock {
  public:
   static constexpr char nan = '\xff', mark = '\x5a';  // each byte
@@ -344,11 +344,11 @@ class OperationCheck {
 
 /// Checks `op` on operands of these extents, in `double`. Every layout that its signature allows must give the result
 /// of whole operands: this tests the linearity and the indices of the signature. The gradients must be central
-/// differences, in every layout, also if the gradient of one operand alone is wanted. `op` must not write outside of its
-/// blocks, and not read what it does not save; until it returns, SIGSEGV on this thread is an error of `op`. Collective
-/// over a mesh of one axis; one rank alone compares no layouts. Throws `std::logic_error` with the layouts, the operand
-/// and the element, or `std::runtime_error` with the layouts, the memory and the rank. It does not check operations on
-/// integers.
+/// differences, in every layout, also if the gradient of one operand alone is wanted. `op` must not write outside of
+/// its blocks, and not read what it does not save; until it returns, SIGSEGV on this thread is an error of `op`.
+/// Collective over a mesh of one axis; one rank alone compares no layouts. Throws `std::logic_error` with the layouts,
+/// the operand and the element, or `std::runtime_error` with the layouts, the memory and the rank. It does not check
+/// operations on integers.
 template <class MeshType, class Op, int... Ranks>
 void check_operation(const MeshType& mesh, const Op& op, const Shape<Ranks>&... shapes) {
   detail::OperationCheck<Op, MeshType, Ranks...>(

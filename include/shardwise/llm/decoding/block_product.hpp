@@ -13,8 +13,8 @@
 /// integers, which is exact; for group g, sum g % 16 becomes fma(scale of w · scale of x, integer, that sum). At the
 /// end, sums l and l + 8 are added for l < 8, then l and l + 4 for l < 4, and so on.
 ///
-/// All rows of x, up to eight, take a group of w while it is in registers: w is read once. Beside one row of x, blocks of
-/// 8 and 4 bits are taken several groups at a time. Beside more, those of several rows of w are interleaved, so that
+/// All rows of x, up to eight, take a group of w while it is in registers: w is read once. For one row of x, blocks
+/// of 8 and 4 bits are taken several groups at a time. For more, those of several rows of w are interleaved, so that
 /// a vector has the sums of as many outputs.
 
 #include <shardwise/llm/bodies.hpp>

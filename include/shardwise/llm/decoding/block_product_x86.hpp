@@ -183,7 +183,7 @@ inline int four_values(const SixteenGroups& x, Index g, int k) {
   return four;
 }
 
-/// Fetches into the cache as much as C blocks of the C rows behind those of w, so that memory is read from front to back.
+/// Fetches C blocks of the C rows behind those of w into the cache, so that memory is read from front to back.
 template <int C, WeightBlock Block>
 [[gnu::always_inline]] inline void fetch_rows_behind(const Block* w, Index ldw, Index g) {
   const char* const at = reinterpret_cast<const char*>(w + C * (ldw + g));
