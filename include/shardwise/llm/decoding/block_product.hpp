@@ -18,7 +18,7 @@
 /// a vector has the sums of as many outputs.
 
 #include <shardwise/llm/bodies.hpp>
-#include <shardwise/llm/decoding/block_product_avx512.hpp>
+#include <shardwise/llm/decoding/block_product_x86.hpp>
 #include <shardwise/llm/namespaces.hpp>
 
 namespace shardwise::llm::kernel {
