@@ -128,7 +128,9 @@ struct ProductOp : ResidualOf<W> {
     if (W == Wrong::before_result) y.data[-1] = 0;
     if (W == Wrong::past_operand && n > 0) y.data[0] += 0 * a.data[n];
   }
-  static void pull_back(auto dy, auto y, const void*, auto a, auto b) {
+  template <class T, int Rank>  // with auto, what reads an unsaved block does not compile
+  static void pull_back(sw::View<const T, Rank> dy, sw::View<const T, Rank> y, const void*,
+                        sw::Input<T, Rank> a, sw::Input<T, Rank> b) {
     const sw::Index n = dy.elements();
     for (sw::Index i = 0; i < n; ++i) {
       if (a.gradient)

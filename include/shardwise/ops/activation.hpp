@@ -22,7 +22,8 @@ struct ActivationOp {
   static constexpr Saved saved{.inputs = F::saves_output ? 0u : 1u, .output = F::saves_output};
 
   static void forward(auto y, void*, auto x) { kernel::activate<F>(y.elements(), x.data, y.data); }
-  static void pull_back(auto dy, auto y, const void*, auto x) {
+  template <class T, int Rank>
+  static void pull_back(View<const T, Rank> dy, View<const T, Rank> y, const void*, Input<T, Rank> x) {
     kernel::activate_backward<F>(dy.elements(), F::saves_output ? y.data : x.data, dy.data, x.gradient);
   }
 };

@@ -189,10 +189,19 @@ class OpNode<Op, View<const T, Rank>, std::integer_sequence<int, I...>, Inputs..
     if (!mesh_->dry) {
       auto gradient = extents_;
       gradient.data = static_cast<const T*>(dy->data);
-      op_.pull_back(gradient, extents_, residual_ ? residual_->data : nullptr,
-                    targets.argument(Numbered<I, Inputs>::value.extents)...);
+      op_.pull_back(gradient, if_saved<Op::saved.output>(extents_), residual_ ? residual_->data : nullptr,
+                    if_saved<(Op::saved.inputs >> I & 1u) != 0>(
+                        targets.argument(Numbered<I, Inputs>::value.extents))...);
     }
     (targets.deliver(dy, element_sum<T>, recorder), ...);
+  }
+  template <bool Saved, class Block>
+  static constexpr auto if_saved(const Block& block) {
+    if constexpr (Saved) {
+      return block;
+    } else {
+      return WithoutData<Block>{block};
+    }
   }
   static constexpr bool is_parameter(const Shared<GradientSlot>& slot) {
     return slot && slot->use() != MemoryUse::activation;

@@ -47,6 +47,13 @@ struct Input : View<const T, Rank> {
 
 namespace detail {
 
+/// In place of the `data` that `saved` does not name, so that an operation that reads it does not compile.
+struct NotNamedInSaved {};
+template <class Block>
+struct WithoutData : Block {
+  NotNamedInSaved data{};
+};
+
 /// The signature of an operation on operands of these ranks. It has no operands if the ranks do not fit.
 template <class Op, int... Ranks>
 constexpr Signature find_signature() {

@@ -111,7 +111,8 @@ struct ReductionOp {
   static constexpr std::int64_t flops(const auto&, const auto& x) { return x.elements(); }
 
   static void forward(auto y, void*, auto x) { Of::forward(folded(x), x.data, y.data); }
-  static void pull_back(auto dy, auto y, const void*, auto x) {
+  template <class T, int Rank, int XRank>
+  static void pull_back(View<const T, Rank> dy, View<const T, Rank> y, const void*, Input<T, XRank> x) {
     Of::pull_back(folded(x), x.data, y.data, dy.data, x.gradient);
   }
 
