@@ -9,12 +9,16 @@
 #include <shardwise/comm/communicator.hpp>
 #include <shardwise/comm/environment.hpp>
 #include <shardwise/comm/reduced_numbers.hpp>
+#include <shardwise/comm/thread.hpp>
 
+#include <sys/resource.h>
 #include <support/mpi_counter.hpp>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <limits>
+#include <thread>
 #include <vector>
 
 namespace sw = shardwise;
@@ -654,3 +658,33 @@ TEST_CASE("the counter sees one call for each collective, and its bytes" * docte
   world.barrier();
   CHECK(seen.data_calls() == 5);
 }
+
+#ifndef __SANITIZE_ADDRESS__  // which needs memory of its own for an exception
+struct Waits {
+  void work() const {
+    while (!over) std::this_thread::yield();
+  }
+  std::atomic<bool> over = false;
+};
+TEST_CASE("a thread for which the system has no room is an error that names the limits") {
+  Waits waits;
+  std::vector<pthread_t> threads;
+  std::string problem;
+  rlimit before{};
+  REQUIRE(::getrlimit(RLIMIT_AS, &before) == 0);
+  rlimit little = before;
+  little.rlim_cur = 1 << 20;  // no new stack
+  REQUIRE(::setrlimit(RLIMIT_AS, &little) == 0);
+  try {
+    while (threads.size() < 100)
+      threads.push_back(shardwise::detail::start_thread<&Waits::work>(waits, "here"));
+  } catch (const std::runtime_error& error) {
+    problem = error.what();
+  }
+  CHECK(::setrlimit(RLIMIT_AS, &before) == 0);
+  waits.over = true;
+  for (const pthread_t thread : threads) pthread_join(thread, nullptr);
+  CHECK(problem.find("here: a thread cannot be started (error 11): expected room for another by ulimit -u") ==
+        0);
+}
+#endif

@@ -185,6 +185,11 @@ inline std::string recomputation_text(const StepJob& job) {
 }
 
 /// "12.50 million parameters".
+/// "1 rank", "2 ranks", "2 micro-batches".
+inline std::string counted(sw::Index count, const std::string& noun) {
+  const char* plural = count == 1 ? "" : noun.ends_with("ch") ? "es" : "s";
+  return std::to_string(count) + " " + noun + plural;
+}
 inline std::string parameters_text(sw::Index count) {
   const double number = static_cast<double>(count);
   std::array<char, 40> text{};

@@ -131,15 +131,16 @@ bool alike(const StepJob& job, const JobPlan& a, const JobPlan& b) {
 // ---- Text --------------------------------------------------------------------------------------------------------
 void print_model(const StepJob& job, const std::string& weights) {
   const sw::llm::LlamaConfig& model = job.model;
-  std::printf("a %s of %td layers, %td features, %td heads, %td key/value heads, %td hidden, %td tokens%s\n",
-              family_name(model).c_str(), model.layers, model.features, model.heads, model.kv_heads,
-              model.hidden, model.vocabulary, model.tied ? ", tied head" : "");
+  std::printf("a %s of %s, %td features, %s, %s, %td hidden, %td tokens%s\n", family_name(model).c_str(),
+              counted(model.layers, "layer").c_str(), model.features, counted(model.heads, "head").c_str(),
+              counted(model.kv_heads, "key/value head").c_str(), model.hidden, model.vocabulary,
+              model.tied ? ", tied head" : "");
   std::printf("%s in %s\n", parameters_text(model.parameters()).c_str(), weights.c_str());
   if (const auto& experts = model.experts) {
     std::printf("a token uses %td of %td experts in a layer, and %s\n", experts->routing.k, experts->experts,
                 parameters_text(model.active_parameters()).c_str());
   }
-  std::printf("%s: %d ranks", sizes_text(job.sizes).c_str(), ranks(job));
+  std::printf("%s: %s", sizes_text(job.sizes).c_str(), counted(ranks(job), "rank").c_str());
 }
 
 void print_job(const StepJob& job) {
@@ -147,8 +148,8 @@ void print_job(const StepJob& job) {
   print_model(job, job.bf16 ? "bfloat16, with masters in float" : "float");
   std::printf("; %s over dp%s%s%s\n", zero[job.zero_level], job.sizes[3] > 1 ? " and cp" : "",
               split_text(job).c_str(), unusual_in(job).c_str());
-  std::printf("a step: %td sequences of %td tokens, %td micro-batch%s; activations are %s\n", job.batch,
-              job.model.context, job.micro_batches, job.micro_batches == 1 ? "" : "es",
+  std::printf("a step: %s of %s, %s; activations are %s\n", counted(job.batch, "sequence").c_str(),
+              counted(job.model.context, "token").c_str(), counted(job.micro_batches, "micro-batch").c_str(),
               recomputation_text(job).c_str());
   if (const int each = job.ranks_per_host; each > 0) {
     const std::string axes = axes_on_hosts(job.sizes, [&](int rank) { return rank / each; });
@@ -447,7 +448,7 @@ std::vector<JobSizes> places(const Options& options, const StepJob& job) {
   if (options.rank) {
     if (*options.rank >= ranks(job)) {
       throw std::invalid_argument("--rank " + std::to_string(*options.rank) + ": the mesh has " +
-                                  std::to_string(ranks(job)) + " ranks");
+                                  counted(ranks(job), "rank"));
     }
     return {coordinates_of(job, *options.rank)};
   }

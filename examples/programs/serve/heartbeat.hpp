@@ -9,12 +9,12 @@
 #include <cstdio>
 #include <mutex>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include <shardwise/comm/communicator.hpp>
 
 #include "../common/stop_signal.hpp"
+#include "start_thread.hpp"
 
 namespace tools {
 
@@ -35,7 +35,7 @@ class Heartbeat {
           "to them are ignored\n");
     if (level < MPI_THREAD_MULTIPLE || ranks.size() == 1) return;
     MPI_Comm_dup(ranks.native(), &comm_);
-    thread_ = std::jthread([this, first = ranks.rank() == 0](const std::stop_token& stop) {
+    thread_ = start_thread([this, first = ranks.rank() == 0](const std::stop_token& stop) {
       for (; !stop.stop_requested(); std::this_thread::sleep_for(pause)) first ? receive() : send();
     });
   }

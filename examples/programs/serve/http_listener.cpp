@@ -6,7 +6,6 @@
 #include <array>
 #include <atomic>
 #include <list>
-#include <thread>
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
@@ -15,6 +14,8 @@
 #include <boost/asio/write.hpp>
 #include <boost/beast/core.hpp>
 #include <boost/beast/http.hpp>
+
+#include "start_thread.hpp"
 
 namespace tools {
 
@@ -396,14 +397,14 @@ struct HttpListener::Parts {
   net::steady_timer pause{io}, limit{io};
   bool local = false;
   int port = 0;
-  std::thread thread;
+  std::jthread thread;
 };
 
 HttpListener::HttpListener(const std::string& host, int port, const HttpLimits& limits, HttpHandler& handler)
     : parts_(std::make_unique<Parts>(host, port, limits, handler)) {}
 HttpListener::~HttpListener() = default;
 void HttpListener::start() {
-  parts_->thread = std::thread([this] { parts_->io.run(); });
+  parts_->thread = start_thread([this] { parts_->io.run(); });
 }
 int HttpListener::port() const { return parts_->port; }
 bool HttpListener::is_local() const { return parts_->local; }

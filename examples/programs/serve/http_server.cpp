@@ -13,9 +13,9 @@
 #include <map>
 #include <mutex>
 #include <random>
-#include <thread>
 
 #include "http_listener.hpp"
+#include "start_thread.hpp"
 
 namespace tools {
 
@@ -149,8 +149,8 @@ struct HttpServer::Parts final : HttpHandler {
     for (std::string& host : options.allowed_hosts) host = host_of(host);
     options.allowed_hosts.insert(options.allowed_hosts.end(),
                                  {"localhost", "127.0.0.1", "[::1]", options.host});
-    reader = std::jthread([this](const std::stop_token& stop) { read_bodies(stop); });
-    writer = std::jthread([this](const std::stop_token& stop) { write_answers(stop); });
+    reader = start_thread([this](const std::stop_token& stop) { read_bodies(stop); });
+    writer = start_thread([this](const std::stop_token& stop) { write_answers(stop); });
     listener.start();
   }
   static HttpLimits limits(const HttpOptions& options) {

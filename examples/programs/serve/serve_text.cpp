@@ -186,6 +186,10 @@ void serve(const ServerOptions& options) {
   problem = sw::world().broadcast(problem);
   if (!problem.empty()) throw std::runtime_error(problem);
   if (server) {
+    if (served.capacity > config.context) {
+      std::fprintf(stderr, "note: --context %td is more than the %td tokens that the model was made for\n",
+                   served.capacity, config.context);
+    }
     std::printf("%s: http://%s:%d/v1, %td texts of %td tokens at once\n", served.name.c_str(),
                 options.http.host.c_str(), server->port(), options.rows, served.capacity);
     std::fflush(stdout);

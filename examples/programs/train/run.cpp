@@ -366,11 +366,9 @@ void Run::open_documents(const sw::llm::BatchOptions& batches, const Replicas& r
   }
   const auto note = [&](const sw::llm::DocumentRows& rows, const char* kind) {
     if (rows.long_documents() == 0 || !prints()) return;
-    std::printf(
-        "note: %td document%s%s with more than %td tokens: %s; %td of these have nothing to be learned "
-        "left\n",
-        rows.long_documents(), rows.long_documents() == 1 ? "" : "s", kind, options.length + 1,
-        options_.long_documents.c_str(), rows.dropped());
+    std::printf("note: %s%s with more than %td tokens: %s; %td of these have nothing to be learned left\n",
+                counted(rows.long_documents(), "document").c_str(), kind, options.length + 1,
+                options_.long_documents.c_str(), rows.dropped());
   };
   note(*training, "");
   if (held_out) {
@@ -527,20 +525,23 @@ void Run::print_job() const {
     }
   }
   if (const sw::llm::DocumentRows* rows = data_->rows()) {
-    std::printf("%td documents in %td rows, %.0f %% full; ", rows->documents(), rows->size(),
-                100 * rows->filled());
+    std::printf("%s in %s, %.0f %% full; ", counted(rows->documents(), "document").c_str(),
+                counted(rows->size(), "row").c_str(), 100 * rows->filled());
   } else {
-    std::printf("%td tokens of text, %td sequences; ", sampler.tokens(), sampler.sequence_count());
+    std::printf("%td tokens of text, %s; ", sampler.tokens(),
+                counted(sampler.sequence_count(), "sequence").c_str());
   }
-  std::printf("a %s of %td layers with %s in %s\n", family_name(job().model).c_str(), job().model.layers,
-              parameters_text(job().model.parameters()).c_str(), job().bf16 ? "bfloat16" : "float32");
+  std::printf("a %s of %s with %s in %s\n", family_name(job().model).c_str(),
+              counted(job().model.layers, "layer").c_str(), parameters_text(job().model.parameters()).c_str(),
+              job().bf16 ? "bfloat16" : "float32");
   std::printf("%s, ZeRO level %d%s%s%s; matrix products by %s\n", sizes_text(job().sizes).c_str(),
               job().zero_level, split_text(job()).c_str(),
               recomputes(job()) ? (", activations are " + recomputation_text(job())).c_str() : "",
               unusual_in(job()).c_str(), sw::kernel::gemm_name());
-  std::printf("%td sequences of %td tokens a step, in %td micro-batch%s; %td steps are an epoch\n",
-              job().batch, job().model.context, job().micro_batches, job().micro_batches == 1 ? "" : "es",
-              data_->steps_per_epoch());
+  const sw::Index epoch = data_->steps_per_epoch();
+  std::printf("%s of %td tokens a step, in %s; %s %s an epoch\n", counted(job().batch, "sequence").c_str(),
+              job().model.context, counted(job().micro_batches, "micro-batch").c_str(),
+              counted(epoch, "step").c_str(), epoch == 1 ? "is" : "are");
   if (const sw::Hosts& hosts = sw::world().hosts(); hosts.count() > 1)
     std::printf("%s\n", axes_on_hosts(job().sizes, [&](int rank) { return hosts.of(rank); }).c_str());
 }

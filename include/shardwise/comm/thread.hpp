@@ -28,7 +28,11 @@ pthread_t start_thread(Object& object, const char* who) {
       },
       &object);
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  if (failed != 0) fail<std::runtime_error>({who, ": a thread cannot be started: error ", failed});
+  if (failed != 0) {
+    fail<std::runtime_error>({who, ": a thread cannot be started (error ", failed,
+                              "): expected room for another by ulimit -u, ulimit -v and the container's "
+                              "pids.max"});
+  }
   return thread;
 }
 
