@@ -37,8 +37,12 @@ struct Moved : Op {
     Op::forward(y, residual, moved(x, values), more...);
   }
   void pull_back(auto dy, auto y, const void* residual, auto x, auto... more) const {
-    std::vector<double> values;
-    Op::pull_back(dy, y, residual, moved(x, values), more...);
+    if constexpr ((Op::saved.inputs & 1u) == 0) {
+      Op::pull_back(dy, y, residual, x, more...);
+    } else {
+      std::vector<double> values;
+      Op::pull_back(dy, y, residual, moved(x, values), more...);
+    }
   }
 };
 
