@@ -24,8 +24,7 @@ namespace shardwise {
 class Tape {
  public:
   constexpr Tape() = default;
-  Tape(const Tape&) = delete;
-  Tape& operator=(const Tape&) = delete;
+  Tape& operator=(Tape&&) = delete;
   constexpr ~Tape() { clear(); }
 
   /// A value whose gradient is wanted.

@@ -45,8 +45,7 @@ class Activity {
       : board_(activity_watchers.load(std::memory_order_relaxed) > 0 ? &board : nullptr) {
     if (board_) begin(what, bytes, object, call);
   }
-  Activity(const Activity&) = delete;
-  Activity& operator=(const Activity&) = delete;
+  Activity& operator=(Activity&&) = delete;
   ~Activity() {
     if (board_) end();
   }

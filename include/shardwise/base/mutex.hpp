@@ -13,8 +13,7 @@ namespace shardwise::detail {
 class Mutex {
  public:
   constexpr Mutex() = default;
-  Mutex(const Mutex&) = delete;
-  Mutex& operator=(const Mutex&) = delete;
+  Mutex& operator=(Mutex&&) = delete;
   void lock() { pthread_mutex_lock(&mutex_); }
   void unlock() { pthread_mutex_unlock(&mutex_); }
 
@@ -27,8 +26,7 @@ class Locked {
  public:
   explicit Locked(Mutex& mutex) : mutex_(mutex) { mutex_.lock(); }
   ~Locked() { mutex_.unlock(); }
-  Locked(const Locked&) = delete;
-  Locked& operator=(const Locked&) = delete;
+  Locked& operator=(Locked&&) = delete;
 
  private:
   Mutex& mutex_;

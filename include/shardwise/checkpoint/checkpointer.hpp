@@ -47,8 +47,7 @@ class Checkpointer {
       : ranks_(std::move(ranks)), options_(std::move(options)) {
     set_keep(options_.keep);
   }
-  Checkpointer(const Checkpointer&) = delete;
-  Checkpointer& operator=(const Checkpointer&) = delete;
+  Checkpointer& operator=(Checkpointer&&) = delete;
   /// A checkpoint that is still being written, and was not finished, is given up.
   ~Checkpointer() {
     join(writer_);

@@ -105,8 +105,7 @@ class CheckpointSave {
       : work_(contents.ranks(), "the checkpoint " + target.string()), texts_(texts), copy_(copy) {
     begin(contents, target, std::move(notes));
   }
-  CheckpointSave(const CheckpointSave&) = delete;
-  CheckpointSave& operator=(const CheckpointSave&) = delete;
+  CheckpointSave& operator=(CheckpointSave&&) = delete;
 
   /// Writes this rank's file, and has it on the device. Not collective; `commit` reports errors.
   void write() noexcept;

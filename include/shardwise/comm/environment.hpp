@@ -83,8 +83,7 @@ class Environment {
     open(argc, argv, required);
   }
 
-  Environment(const Environment&) = delete;
-  Environment& operator=(const Environment&) = delete;
+  Environment& operator=(Environment&&) = delete;
 
   ~Environment();
 

@@ -84,8 +84,7 @@ class BlockPiece {
     static_cast<void>(received_.release());
     static_cast<void>(sums_.release());
   }
-  BlockPiece(const BlockPiece&) = delete;
-  BlockPiece& operator=(const BlockPiece&) = delete;
+  BlockPiece& operator=(BlockPiece&&) = delete;
 
   void advance() {
     while (round_ < end() && messages_.test()) {

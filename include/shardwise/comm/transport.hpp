@@ -117,8 +117,7 @@ using MessageList = std::vector<Message>;
 class Transport {
  public:
   Transport(int rank, Hosts hosts) : rank_(rank), hosts_(std::move(hosts)) {}
-  Transport(const Transport&) = delete;
-  Transport& operator=(const Transport&) = delete;
+  Transport& operator=(Transport&&) = delete;
   virtual ~Transport() = default;
 
   int rank() const noexcept { return rank_; }

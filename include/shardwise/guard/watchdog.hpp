@@ -51,8 +51,7 @@ class Watchdog {
     watched = true;
     ++detail::activity_watchers;
   }
-  Watchdog(const Watchdog&) = delete;
-  Watchdog& operator=(const Watchdog&) = delete;
+  Watchdog& operator=(Watchdog&&) = delete;
   ~Watchdog() {
     if (comm_ == MPI_COMM_NULL) return;
     ends_.store(true);

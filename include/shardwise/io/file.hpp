@@ -226,8 +226,7 @@ inline void keep_access(const File& file, const struct ::stat& replaced) {
 /// the name `target` when it is complete. Else the destructor removes it.
 class Temporary {
  public:
-  Temporary(const Temporary&) = delete;
-  Temporary& operator=(const Temporary&) = delete;
+  Temporary& operator=(Temporary&&) = delete;
 
   const File& file() const noexcept { return *file_; }
   const Path& path() const noexcept { return path_; }

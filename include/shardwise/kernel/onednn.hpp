@@ -32,8 +32,7 @@ namespace shardwise::kernel::detail {
 class HeldSignals {
  public:
   HeldSignals() noexcept { pthread_sigmask(SIG_BLOCK, &held(), &before_); }
-  HeldSignals(const HeldSignals&) = delete;
-  HeldSignals& operator=(const HeldSignals&) = delete;
+  HeldSignals& operator=(HeldSignals&&) = delete;
   ~HeldSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
 
  private:

@@ -27,8 +27,7 @@ class LargeBlocks {
  public:
   /// Reserves `range` bytes of addresses at a time, or fewer if the system limits them.
   explicit LargeBlocks(std::size_t range) : range_bytes_(range) {}
-  LargeBlocks(const LargeBlocks&) = delete;
-  LargeBlocks& operator=(const LargeBlocks&) = delete;
+  LargeBlocks& operator=(LargeBlocks&&) = delete;
   ~LargeBlocks() {
     while (Range* range = range_) {
       range_ = range->previous;

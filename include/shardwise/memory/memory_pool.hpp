@@ -30,8 +30,7 @@ class SmallBlocks {
   static constexpr std::size_t largest = 4096;
 
   SmallBlocks() = default;
-  SmallBlocks(const SmallBlocks&) = delete;
-  SmallBlocks& operator=(const SmallBlocks&) = delete;
+  SmallBlocks& operator=(SmallBlocks&&) = delete;
   ~SmallBlocks() { trim(); }
 
   void* allocate(std::size_t bytes) {

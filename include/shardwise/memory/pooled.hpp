@@ -45,8 +45,7 @@ class Pooled {
  public:
   using PooledBase = Base;
   Pooled() = default;
-  Pooled(const Pooled&) = delete;
-  Pooled& operator=(const Pooled&) = delete;
+  Pooled& operator=(Pooled&&) = delete;
 
  protected:
   constexpr ~Pooled() = default;

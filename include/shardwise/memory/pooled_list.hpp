@@ -31,8 +31,7 @@ class PooledList {
 
  public:
   constexpr PooledList() = default;
-  PooledList(const PooledList&) = delete;
-  PooledList& operator=(const PooledList&) = delete;
+  PooledList& operator=(PooledList&&) = delete;
   constexpr ~PooledList() {
     while (first_) pop_front();  // not `clear`: each call costs compile time (see `make_pooled`)
   }

@@ -165,8 +165,7 @@ class Recording {
     detail::begin_recording(state(), log);
   }
   ~Recording() { detail::end_recording(state()); }
-  Recording(const Recording&) = delete;
-  Recording& operator=(const Recording&) = delete;
+  Recording& operator=(Recording&&) = delete;
 
   /// Resets the counts, but keeps the memory that is in use: to record one step of many.
   void restart() { detail::restart_recording(state()); }

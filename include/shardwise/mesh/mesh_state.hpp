@@ -49,8 +49,7 @@ struct MeshState : Counted {
         ranks_per_host(of_host),
         recorder(counts),
         recording(counts != nullptr) {}
-  MeshState(const MeshState&) = delete;
-  MeshState& operator=(const MeshState&) = delete;
+  MeshState& operator=(MeshState&&) = delete;
   constexpr ~MeshState() {
     if (recorder && (real || job)) give_back(recorder);
   }

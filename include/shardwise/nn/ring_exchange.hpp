@@ -110,8 +110,7 @@ class RingMessages {
  public:
   constexpr RingMessages(const MeshView& mesh, int axis, DataType type)
       : mesh_(mesh), along_(1u << axis), axis_(axis), type_(type) {}
-  RingMessages(const RingMessages&) = delete;
-  RingMessages& operator=(const RingMessages&) = delete;
+  RingMessages& operator=(RingMessages&&) = delete;
   constexpr ~RingMessages() { end_flight(); }
 
   constexpr const MeshView& mesh() const { return mesh_; }

@@ -281,8 +281,7 @@ class RecorderScope {
   constexpr ~RecorderScope() {
     if (recorder_) (recorder_->*set)(before_);
   }
-  RecorderScope(const RecorderScope&) = delete;
-  RecorderScope& operator=(const RecorderScope&) = delete;
+  RecorderScope& operator=(RecorderScope&&) = delete;
 
  private:
   Recorder* recorder_;

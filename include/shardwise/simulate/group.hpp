@@ -58,8 +58,7 @@ struct CalledBy {
     call.axes = axes.c_str();
     call.offsets = call.arriving = call.places = {};  // the caller's lists
   }
-  CalledBy(const CalledBy&) = delete;
-  CalledBy& operator=(const CalledBy&) = delete;
+  CalledBy& operator=(CalledBy&&) = delete;
 
   Call call;
   std::size_t rank;

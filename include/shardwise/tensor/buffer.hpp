@@ -23,8 +23,7 @@ struct BufferBlock : Counted {
     if (recorder) epoch = recorder->allocate(use, bytes);
     if (!dry) data = memory_pool().allocate(bytes);
   }
-  BufferBlock(const BufferBlock&) = delete;
-  BufferBlock& operator=(const BufferBlock&) = delete;
+  BufferBlock& operator=(BufferBlock&&) = delete;
   constexpr ~BufferBlock() {
     if (recorder) recorder->release(use, bytes, epoch);
     if (data) memory_pool().deallocate(data, bytes);

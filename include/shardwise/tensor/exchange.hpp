@@ -27,8 +27,7 @@ class Exchange {
  public:
   constexpr Exchange(const MeshView& mesh, DataType type, const ExchangeWay& way)
       : mesh_(mesh), type_(type), way_(way) {}
-  Exchange(const Exchange&) = delete;
-  Exchange& operator=(const Exchange&) = delete;
+  Exchange& operator=(Exchange&&) = delete;
   constexpr ~Exchange() { end_request(); }  // before the blocks are freed
 
   constexpr const MeshView& mesh() const { return mesh_; }

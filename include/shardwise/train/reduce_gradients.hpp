@@ -99,8 +99,7 @@ class GradientReducer final : public BackwardTask {
       cell_.pending->set_listener(this);
     }
     constexpr ~Watched() { cell_.pending->set_listener(nullptr); }
-    Watched(const Watched&) = delete;
-    Watched& operator=(const Watched&) = delete;
+    Watched& operator=(Watched&&) = delete;
     constexpr void complete() override { reducer_.reduce(cell_); }
 
    private:
@@ -186,8 +185,7 @@ class TaskScope {
  public:
   constexpr TaskScope(Tape& tape, BackwardTask& task) : tape_(tape) { tape.set_task(&task); }
   constexpr ~TaskScope() { tape_.set_task(nullptr); }
-  TaskScope(const TaskScope&) = delete;
-  TaskScope& operator=(const TaskScope&) = delete;
+  TaskScope& operator=(TaskScope&&) = delete;
 
  private:
   Tape& tape_;

@@ -32,8 +32,7 @@ struct UnitPart {
 class UnitState : public Counted {
  public:
   UnitState() = default;
-  UnitState(const UnitState&) = delete;
-  UnitState& operator=(const UnitState&) = delete;
+  UnitState& operator=(UnitState&&) = delete;
   constexpr ~UnitState() {
     if (ahead_) release_parts();
     unlink();
@@ -212,8 +211,7 @@ class UnitHold {
  public:
   constexpr explicit UnitHold(UnitState& unit) : unit_(unit) { unit_.gather(); }
   constexpr ~UnitHold() { unit_.release(); }
-  UnitHold(const UnitHold&) = delete;
-  UnitHold& operator=(const UnitHold&) = delete;
+  UnitHold& operator=(UnitHold&&) = delete;
 
  private:
   UnitState& unit_;

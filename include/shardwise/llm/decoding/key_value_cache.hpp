@@ -119,9 +119,7 @@ class KeyValueCache : public CacheRows {
   template <IllFormed Why = Problem>
   KeyValueCache(const MeshOf&, Index, Index, Index, Index, std::optional<Index> = {}) = delete;  // see Why
 
-  /// Two caches cannot share blocks that both write to.
-  KeyValueCache(const KeyValueCache&) = delete;
-  KeyValueCache& operator=(const KeyValueCache&) = delete;
+  /// It can be moved, but not copied: two caches cannot share blocks that both write to.
   constexpr KeyValueCache(KeyValueCache&&) noexcept = default;
   KeyValueCache& operator=(KeyValueCache&&) noexcept = default;
 
