@@ -12,11 +12,18 @@
 
 namespace shardwise::detail {
 
+/// `std::sqrt(x)`, `std::isnan(loss)` and `double number = loss` find this.
+template <IllFormed Why>
+struct NotANumber {
+  operator double() const = delete;  // NOLINT(google-explicit-constructor): see Why
+};
+
+// Refused members are static: clang 14 goes on with the type of one that is not, and reports its use as well.
 #define SHARDWISE_OTHER_NAME(name, hint)                                         \
   template <class..., IllFormed Why = WrittenOtherwise<Hint::hint>> /* NOLINT */ \
-  Why name(const auto&...) const
+  static Why name(const auto&...)
 /// The base of tensors and `Var`s.
-struct OtherNames {
+struct OtherNames : NotANumber<WrittenOtherwise<Hint::use_item_of_a_scalar_or_a_function_of_tensors>> {
   SHARDWISE_OTHER_NAME(item, write_it_as_a_function_of_the_tensor);
   SHARDWISE_OTHER_NAME(sum, write_it_as_a_function_of_the_tensor);
   SHARDWISE_OTHER_NAME(mean, write_it_as_a_function_of_the_tensor);
@@ -34,7 +41,8 @@ struct OtherNames {
   SHARDWISE_OTHER_NAME(size, use_shape);
   SHARDWISE_OTHER_NAME(rows, use_shape);
   SHARDWISE_OTHER_NAME(cols, use_shape);
-  SHARDWISE_OTHER_NAME(operator(), use_local_or_full_tensor);
+  template <class..., IllFormed Why = WrittenOtherwise<Hint::use_local_or_full_tensor>>
+  Why operator()(const auto&...) const;  // see Why
   template <IllFormed Why = WrittenOtherwise<Hint::use_local_or_full_tensor>>
   Why operator[](Index) const;  // see Why
 };

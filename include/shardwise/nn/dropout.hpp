@@ -31,6 +31,8 @@ class Dropout : public Module<Dropout<Style>> {
       detail::fail({"Dropout: the probability is ", probability, ", but must be in [0, 1)"});
     }
   }
+  template <IllFormed Why = WrittenOtherwise<Hint::pass_a_seed_as_the_next_argument>>
+  explicit Dropout(double) = delete;                     // see Why
   Dropout(const auto&, double, std::uint64_t) = delete;  // leave the mesh out: it comes from the input
 
   /// In training: a new mask each step.
