@@ -10,10 +10,10 @@ using Table = Tensor<double, 2, Mesh<tp>, Shard<0>>;
 
 #ifdef SHOULD_FAIL
 auto drop(const Table& x) {
-  return Dropout(0.1)(x, 3);
+  return Dropout(0.1)(x);
 }
 #else
 auto drop(const Table& x) {
-  return Dropout(0.1, 1)(x, 3);
+  return Dropout(0.1, 1)(x);
 }
 #endif

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Shardwise developers
 // SPDX-License-Identifier: Apache-2.0
 
-// expect: LayoutError<Reason::name_or_form_of_another_library, Cure<Hint::use_item_of_a_scalar_or_a_function_of_tensors>>
+// expect: write item.x., if it is a scalar, or leave std:: out: sqrt.x.
 
 #include <shardwise/shardwise.hpp>
 

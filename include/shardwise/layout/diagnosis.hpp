@@ -130,7 +130,6 @@ enum class Hint {
   contract_two_operands_or_sum_over_a_dimension_of_one,
   use_exp_of_the_exponent_times_log,
   use_solve_with_what_it_would_multiply,
-  use_item_of_a_scalar_or_a_function_of_tensors,
   transpose_until_batch_indices_come_first_and_summed_ones_together,
   name_each_index_in_two_or_all_three_tensors_and_once_in_each,
   write_an_arrow_and_the_indices_of_the_result,

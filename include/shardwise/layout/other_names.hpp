@@ -12,18 +12,12 @@
 
 namespace shardwise::detail {
 
-/// `std::sqrt(x)`, `std::isnan(loss)` and `double number = loss` find this.
-template <IllFormed Why>
-struct NotANumber {
-  operator double() const = delete;  // NOLINT(google-explicit-constructor): see Why
-};
-
-// Refused members are static: clang 14 goes on with the type of one that is not, and reports its use as well.
+// Refused members are static: of others, clang 14 also reports how the result is used.
 #define SHARDWISE_OTHER_NAME(name, hint)                                         \
   template <class..., IllFormed Why = WrittenOtherwise<Hint::hint>> /* NOLINT */ \
   static Why name(const auto&...)
 /// The base of tensors and `Var`s.
-struct OtherNames : NotANumber<WrittenOtherwise<Hint::use_item_of_a_scalar_or_a_function_of_tensors>> {
+struct OtherNames {
   SHARDWISE_OTHER_NAME(item, write_it_as_a_function_of_the_tensor);
   SHARDWISE_OTHER_NAME(sum, write_it_as_a_function_of_the_tensor);
   SHARDWISE_OTHER_NAME(mean, write_it_as_a_function_of_the_tensor);
@@ -45,6 +39,8 @@ struct OtherNames : NotANumber<WrittenOtherwise<Hint::use_item_of_a_scalar_or_a_
   Why operator()(const auto&...) const;  // see Why
   template <IllFormed Why = WrittenOtherwise<Hint::use_local_or_full_tensor>>
   Why operator[](Index) const;  // see Why
+  // NOLINTNEXTLINE(google-explicit-constructor)
+  operator double() const = delete;  // write item(x), if it is a scalar, or leave std:: out: sqrt(x)
 };
 /// The base of modules.
 struct OtherModuleNames {

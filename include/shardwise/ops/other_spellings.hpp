@@ -46,8 +46,7 @@ SHARDWISE_SEVERAL_DIMENSIONS(sum);
 template <Operand Ids>
 WrittenOtherwise<Hint::write_the_element_type_in_angle_brackets> one_hot(const Ids&, Index);
 
-template <Operand X>
-WrittenOtherwise<Hint::use_solve_with_what_it_would_multiply> inverse(const X&);
+WrittenOtherwise<Hint::use_solve_with_what_it_would_multiply> inverse(const Operand auto&);
 
 template <Operand... X>
 WrittenOtherwise<Hint::write_the_text_in_angle_brackets> contract(const char*, const X&...);

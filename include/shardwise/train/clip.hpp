@@ -112,9 +112,7 @@ constexpr double clip_gradients(Module& module, double max_norm, double p = 2,
 }
 template <class Module, IllFormed Why = detail::visit_problem<Module>>
 Why clip_gradients(Module&, double, double = 2, const ReduceOptions& = {});  // see Why
-template <class Model>
-WrittenOtherwise<Hint::use_clip_gradients_of_the_model> clip_grad_norm_(const Model&,
-                                                                        const auto&...);  // NOLINT
+WrittenOtherwise<Hint::use_clip_gradients_of_the_model> clip_grad_norm_(const auto&...) /* NOLINT */;
 template <IllFormed Reported>
 double clip_gradients(const Reported&, double);
 double clip_gradients(auto&) = delete;  // give it the largest norm too: clip_gradients(model, 1.0)

@@ -321,8 +321,7 @@ class Optimizer {
 };
 
 template <class Update>
-struct detail::VisitProblem<Optimizer<Update>>
-    : TypeIs<WrittenOtherwise<Hint::pass_the_model_or_call_for_each_parameter>> {};
+struct detail::VisitProblem<Optimizer<Update>> : VisitProblem<Tape> {};
 
 /// The members of `Optimizer<Update>` that do not depend on a module, compiled once: see base/bodies.hpp.
 #define SHARDWISE_COMPILE_OPTIMIZER(Update)                                                         \
