@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Shardwise developers
 // SPDX-License-Identifier: Apache-2.0
 
-// expect: LayoutError<Reason::name_or_form_of_another_library, Cure<Hint::compare_the_number_that_item_returns>>
+// expect: LayoutError<Reason::name_or_form_of_another_library, Cure<Hint::use_the_number_that_item_returns>>
 
 #include <shardwise/shardwise.hpp>
 

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Shardwise developers
 // SPDX-License-Identifier: Apache-2.0
 
-// expect: LayoutError<Reason::name_or_form_of_another_library, Cure<Hint::use_less_less_equal_greater_or_greater_equal>>
+// expect: LayoutError<Reason::name_or_form_of_another_library, Cure<Hint::use_less_less_equal_greater_greater_equal_or_equal>>
 
 #include <shardwise/shardwise.hpp>
 

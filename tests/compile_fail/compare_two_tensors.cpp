@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Shardwise developers
 // SPDX-License-Identifier: Apache-2.0
 
-// expect: LayoutError<Reason::name_or_form_of_another_library, Cure<Hint::use_less_or_greater_and_for_std_max_and_min_maximum_and_minimum>>
+// expect: LayoutError<Reason::name_or_form_of_another_library, Cure<Hint::use_less_greater_or_equal_and_for_std_max_and_min_maximum_and_minimum>>
 
 #include <shardwise/shardwise.hpp>
 

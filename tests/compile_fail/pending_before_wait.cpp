@@ -4,7 +4,7 @@
 /// `redistribute_async` returns a `InFlight` while the data
 /// are under way. `pending.wait()` returns the tensor.
 // page: clang++ too
-// expect: LayoutError<Reason::operand_is_still_in_flight, Got<InFlight<Tensor<float, 2, Mesh<tp>, Replicate>>>, Cure<Hint::call_wait_first>>
+// expect: LayoutError<Reason::operand_is_still_in_flight, Got<InFlight<Tensor<float, 2, Mesh<tp>, Replicate>>>, Cure<Hint::keep_it_without_const_and_call_wait_first>>
 
 #include <shardwise/shardwise.hpp>
 

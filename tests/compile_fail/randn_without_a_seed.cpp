@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Shardwise developers
 // SPDX-License-Identifier: Apache-2.0
 
-// expect: LayoutError<Reason::name_or_form_of_another_library, Cure<Hint::pass_a_seed_after_the_shape>>
+// expect: LayoutError<Reason::name_or_form_of_another_library, Cure<Hint::pass_a_seed_as_the_next_argument>>
 
 #include <shardwise/shardwise.hpp>
 

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// The second layer would compute a tensor that is on no tape, and the layer would never be trained.
-// expect: LayoutError<Reason::tensor_off_the_tape_meets_one_on_it_so_its_gradient_would_be_lost, Got<Var<Tensor<float, 2, Mesh<tp>, Replicate>, true>, Tensor<float, 2, Mesh<tp>, Replicate>>, Cure<Hint::compute_it_from_Vars_or_use_alongside_if_it_is_data>, Of<AddOp>, In<TwoTowers>>
+// expect: LayoutError<Reason::tensor_off_the_tape_meets_one_on_it_so_its_gradient_would_be_lost, Got<Var<Tensor<float, 2, Mesh<tp>, Replicate>, true>, Tensor<float, 2, Mesh<tp>, Replicate>>, Cure<Hint::use_the_Var_or_parameter_not_its_value_or_alongside_if_it_is_data>, Of<AddOp>, In<TwoTowers>>
 
 #include <shardwise/shardwise.hpp>
 

@@ -116,7 +116,7 @@ TEST_CASE("contract_two_operands_and_the_result_with_the_next") {
           });
 }
 
-TEST_CASE("compare_the_number_that_item_returns, less, maximum") {
+TEST_CASE("use_the_number_that_item_returns, less, maximum") {
   const auto mesh = line();
   const auto x = random<double, Shard<0>>(mesh, {4, 4}, 1), y = random<double, Shard<0>>(mesh, {4, 4}, 2);
   const Dense p = gather(x), q = gather(y);

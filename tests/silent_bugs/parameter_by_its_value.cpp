@@ -5,7 +5,7 @@
 // thread: d2l-ai/d2l-en #2600
 // there: A layer multiplied by `weight.data`, which autograd does not see. The weight never got a gradient, and never changed.
 // here: does not compile
-// expect: LayoutError<Reason::tensor_off_the_tape_meets_one_on_it_so_its_gradient_would_be_lost, Got<Var<Tensor<double, 2, Mesh<dp>, Shard<0>>, true>, Tensor<double, 2, Mesh<dp>, Reduced>>, Cure<Hint::compute_it_from_Vars_or_use_alongside_if_it_is_data>>
+// expect: LayoutError<Reason::tensor_off_the_tape_meets_one_on_it_so_its_gradient_would_be_lost, Got<Var<Tensor<double, 2, Mesh<dp>, Shard<0>>, true>, Tensor<double, 2, Mesh<dp>, Reduced>>, Cure<Hint::use_the_Var_or_parameter_not_its_value_or_alongside_if_it_is_data>>
 /// The value of a parameter is a tensor on no tape. An operation refuses it beside an operand on a tape: use the
 /// parameter. A tensor of data joins as `tape.constant(t)`, or in a module's `forward` as `alongside(t, x)`.
 

@@ -6,7 +6,7 @@
 // thread: modelscope/ms-swift #9947
 // there: Values went through a collective that autograd does not know. The computations before it got no gradient, or one rank's part of it.
 // here: does not compile
-// expect: LayoutError<Reason::tensor_off_the_tape_meets_one_on_it_so_its_gradient_would_be_lost, Got<Tensor<double, 1, Mesh<tp>, Replicate>, Var<Tensor<double, 1, Mesh<tp>, Replicate>, true>>, Cure<Hint::compute_it_from_Vars_or_use_alongside_if_it_is_data>>
+// expect: LayoutError<Reason::tensor_off_the_tape_meets_one_on_it_so_its_gradient_would_be_lost, Got<Tensor<double, 1, Mesh<tp>, Replicate>, Var<Tensor<double, 1, Mesh<tp>, Replicate>, true>>, Cure<Hint::use_the_Var_or_parameter_not_its_value_or_alongside_if_it_is_data>>
 /// `redistribute` of a `Var` is on the tape. `.value()` is a tensor on no tape, as are all results that are
 /// computed from it. Beside a `Var` an operation refuses it. For a real constant write `tape.constant`.
 

@@ -131,20 +131,20 @@ class Tape {
   // Refused: a value of another kind than a tensor or a loss, and a gradient that does not fit.
   template <class X, IllFormed Why = WrittenOtherwise<Hint::pass_a_tensor_and_use_parameters_as_they_are>>
     requires(!TensorType<X>)
-  Why constant(const X&);  // see Why
+  static Why constant(const X&);  // see Why
   template <class X, IllFormed Why = WrittenOtherwise<Hint::pass_a_tensor_and_use_parameters_as_they_are>>
     requires(!TensorType<X>)
-  Why input(const X&);  // see Why
+  static Why input(const X&);  // see Why
   template <class Loss, IllFormed Why = typename detail::LossProblem<Loss>::type>
-  Why backward(const Loss&);  // see Why
+  static Why backward(const Loss&);  // see Why
   template <class Y, TensorType Dy, IllFormed Why = typename detail::GradientProblem<Y, Dy>::type>
-  Why backward(Y, Dy);  // see Why
+  static Why backward(Y, Dy);  // see Why
   template <class Loss, IllFormed Why = typename detail::LossProblem<Loss>::type>
-  Why backward_inputs(const Loss&);  // see Why
+  static Why backward_inputs(const Loss&);  // see Why
   template <class Y, TensorType Dy, IllFormed Why = typename detail::GradientProblem<Y, Dy>::type>
-  Why backward_inputs(Y, Dy);  // see Why
+  static Why backward_inputs(Y, Dy);  // see Why
   template <class Loss, IllFormed Why = typename detail::LossProblem<Loss>::type>
-  Why add_loss(const Loss&, double);  // see Why
+  static Why add_loss(const Loss&, double);  // see Why
 
  private:
   template <TensorType X>

@@ -12,9 +12,10 @@
 
 namespace shardwise::detail {
 
+// Refused members are static: of others, clang 14 also reports how the result is used.
 #define SHARDWISE_OTHER_NAME(name, hint)                                         \
   template <class..., IllFormed Why = WrittenOtherwise<Hint::hint>> /* NOLINT */ \
-  Why name(const auto&...) const
+  static Why name(const auto&...)
 /// The base of tensors and `Var`s.
 struct OtherNames {
   SHARDWISE_OTHER_NAME(item, write_it_as_a_function_of_the_tensor);
@@ -34,9 +35,12 @@ struct OtherNames {
   SHARDWISE_OTHER_NAME(size, use_shape);
   SHARDWISE_OTHER_NAME(rows, use_shape);
   SHARDWISE_OTHER_NAME(cols, use_shape);
-  SHARDWISE_OTHER_NAME(operator(), use_local_or_full_tensor);
+  template <class..., IllFormed Why = WrittenOtherwise<Hint::use_local_or_full_tensor>>
+  Why operator()(const auto&...) const;  // see Why
   template <IllFormed Why = WrittenOtherwise<Hint::use_local_or_full_tensor>>
   Why operator[](Index) const;  // see Why
+  // NOLINTNEXTLINE(google-explicit-constructor)
+  operator double() const = delete;  // write item(x), if it is a scalar, or leave std:: out: sqrt(x)
 };
 /// The base of modules.
 struct OtherModuleNames {

@@ -126,5 +126,6 @@ constexpr auto svd_lowrank(const A& a, Index rank, std::uint64_t seed) {
 }
 template <class A, IllFormed Why = detail::factored_off_tape<detail::QrLayout, A>>
 Why svd_lowrank(const A&, Index, std::uint64_t);  // see Why
+WrittenOtherwise<Hint::pass_a_seed_as_the_next_argument> svd_lowrank(const Operand auto&, Index);
 
 }  // namespace shardwise

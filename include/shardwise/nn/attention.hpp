@@ -101,9 +101,8 @@ class Attention : public Module<Attention<MeshType, T, In, Out, Inner>> {
     return wo(inner_attention(q, k, v, documents..., options));
   }
   static constexpr Shape<2> by_heads(const MeshType& mesh, Index features, Index heads) {
-    if (heads < 1 || features % heads != 0) {
+    if (heads < 1 || features % heads != 0)
       detail::fail({"Attention: ", features, " features are not a multiple of ", heads, " heads"});
-    }
     detail::check_heads_suffice<MeshType>(detail::heads_layout<In, typename Projection::Weight>(),
                                           mesh.sizes(), heads);
     return {heads, features / heads};

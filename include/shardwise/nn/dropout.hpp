@@ -27,10 +27,11 @@ class Dropout : public Module<Dropout<Style>> {
   /// Throws `std::invalid_argument` if it is not. Layers with different seeds have independent masks.
   constexpr Dropout(double probability, std::uint64_t seed)
       : probability_(probability), seed_(derived_seed(seed, "dropout")) {
-    if (!(probability >= 0 && probability < 1)) {
+    if (!(probability >= 0 && probability < 1))
       detail::fail({"Dropout: the probability is ", probability, ", but must be in [0, 1)"});
-    }
   }
+  template <IllFormed Why = WrittenOtherwise<Hint::pass_a_seed_as_the_next_argument>>
+  explicit Dropout(double) = delete;                     // see Why
   Dropout(const auto&, double, std::uint64_t) = delete;  // leave the mesh out: it comes from the input
 
   /// In training: a new mask each step.

@@ -48,5 +48,6 @@ constexpr auto dropout(const X& x, double p, std::uint64_t seed) {
 }
 template <Operand X, IllFormed Why = result_of<DropoutOp, X>>
 Why dropout(const X&, double, std::uint64_t);  // see Why
+WrittenOtherwise<Hint::pass_a_seed_as_the_next_argument> dropout(const Operand auto&, double);
 
 }  // namespace shardwise

@@ -58,44 +58,37 @@ SHARDWISE_OPERATOR(/, Arithmetic, NotArithmetic, scale(reciprocal(b), static_cas
                    result_of<ActivationOp<kernel::Reciprocal>, B>);
 #undef SHARDWISE_OPERATOR
 
-#define SHARDWISE_NO_OPERATOR(op, hint) \
-  template <class A, class B>           \
-    requires(Operand<A> || Operand<B>)  \
-  WrittenOtherwise<Hint::hint>          \
-  operator op(const A&, const B&)
-SHARDWISE_NO_OPERATOR(+=, write_x_equals_x_plus_y);
-SHARDWISE_NO_OPERATOR(-=, write_x_equals_x_plus_y);
-SHARDWISE_NO_OPERATOR(*=, write_x_equals_x_plus_y);
-SHARDWISE_NO_OPERATOR(/=, write_x_equals_x_plus_y);
-#undef SHARDWISE_NO_OPERATOR
-
 namespace detail {
 
 /// Of scalars; of a tensor and a number; of two tensors, which `std::max` compares.
 template <class A, class B>
 using NotCompared =
-    WrittenOtherwise<rank_of<A> == 0 && rank_of<B> == 0 ? Hint::compare_the_number_that_item_returns
+    WrittenOtherwise<rank_of<A> == 0 && rank_of<B> == 0 ? Hint::use_the_number_that_item_returns
                      : Arithmetic<A> || Arithmetic<B>
-                         ? Hint::use_less_less_equal_greater_or_greater_equal
-                         : Hint::use_less_or_greater_and_for_std_max_and_min_maximum_and_minimum>;
+                         ? Hint::use_less_less_equal_greater_greater_equal_or_equal
+                         : Hint::use_less_greater_or_equal_and_for_std_max_and_min_maximum_and_minimum>;
+/// To a number; to a tensor.
+template <class A, class>
+using NotAssigned =
+    WrittenOtherwise<Arithmetic<A> ? Hint::use_the_number_that_item_returns : Hint::write_x_equals_x_plus_y>;
 
 }  // namespace detail
 
-template <class A, class B>
-  requires(Operand<A> || Operand<B>)
-detail::NotCompared<A, B>
-operator<(const A&, const B&);
-template <class A, class B>
-  requires(Operand<A> || Operand<B>)
-detail::NotCompared<A, B>
-operator<=(const A&, const B&);
-template <class A, class B>
-  requires(Operand<A> || Operand<B>)
-detail::NotCompared<A, B>
-operator>(const A&, const B&);
-template <class A, class B>
-  requires(Operand<A> || Operand<B>)
-detail::NotCompared<A, B>
-operator>=(const A&, const B&);
+#define SHARDWISE_NO_OPERATOR(op, Left, Why) \
+  template <class A, class B>                \
+    requires(Operand<A> || Operand<B>)       \
+  detail::Why<A, B>                          \
+  operator op(Left&, const B&)
+SHARDWISE_NO_OPERATOR(+=, A, NotAssigned);
+SHARDWISE_NO_OPERATOR(-=, A, NotAssigned);
+SHARDWISE_NO_OPERATOR(*=, A, NotAssigned);
+SHARDWISE_NO_OPERATOR(/=, A, NotAssigned);
+SHARDWISE_NO_OPERATOR(<, const A, NotCompared);
+SHARDWISE_NO_OPERATOR(<=, const A, NotCompared);
+SHARDWISE_NO_OPERATOR(>, const A, NotCompared);
+SHARDWISE_NO_OPERATOR(>=, const A, NotCompared);
+SHARDWISE_NO_OPERATOR(==, const A, NotCompared);
+SHARDWISE_NO_OPERATOR(!=, const A, NotCompared);
+#undef SHARDWISE_NO_OPERATOR
 
 }  // namespace shardwise

@@ -46,6 +46,9 @@ SHARDWISE_SEVERAL_DIMENSIONS(sum);
 template <Operand Ids>
 WrittenOtherwise<Hint::write_the_element_type_in_angle_brackets> one_hot(const Ids&, Index);
 
+template <Operand X, IllFormed Why = WrittenOtherwise<Hint::use_solve_with_what_it_would_multiply>>
+Why inverse(const X&);  // see Why
+
 template <Operand... X>
 WrittenOtherwise<Hint::write_the_text_in_angle_brackets> contract(const char*, const X&...);
 

@@ -126,14 +126,14 @@ struct Zero {
 };
 
 struct Normal {
-  static constexpr Hint argument = Hint::pass_a_seed_after_the_shape;
+  static constexpr Hint argument = Hint::pass_a_seed_as_the_next_argument;
   static constexpr void write(auto& x, std::integral auto seed, double mean = 0, double deviation = 1) {
     check_same_on(x.mesh(), "randn", "shape", x.shape(), "seed", static_cast<std::uint64_t>(seed));
     fill_normal(x, static_cast<std::uint64_t>(seed), mean, deviation);
   }
 };
 struct Uniform {
-  static constexpr Hint argument = Hint::pass_a_seed_after_the_shape;
+  static constexpr Hint argument = Hint::pass_a_seed_as_the_next_argument;
   static constexpr void write(auto& x, std::integral auto seed, double low = 0, double high = 1) {
     check_same_on(x.mesh(), "uniform", "shape", x.shape(), "seed", static_cast<std::uint64_t>(seed));
     fill_uniform(x, static_cast<std::uint64_t>(seed), low, high);

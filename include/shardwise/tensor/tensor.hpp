@@ -111,7 +111,7 @@ class Tensor : public detail::OtherNames {
   template <IllFormed Why = Problem>
   Tensor(const MeshType&, const Shape<Rank>&, MemoryUse = MemoryUse::activation) = delete;  // see Why
   template <class X = Tensor, IllFormed Why = detail::term_problem<X>>
-  Why local() const&;  // see Why
+  static Why local();  // see Why
 
  private:
   auto mapped() const {

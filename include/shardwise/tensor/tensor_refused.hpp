@@ -72,11 +72,11 @@ struct ReadOnlyBlock : Eigen::Map<const Matrix> {
   Why operator-=(const auto&) const;
   Why operator*=(const auto&) const;
   Why operator/=(const auto&) const;
-  Why setZero(const auto&...) const;      // NOLINT(readability-identifier-naming)
-  Why setConstant(const auto&...) const;  // NOLINT(readability-identifier-naming)
-  Why fill(const auto&) const;
-  Why setOnes(const auto&...) const;    // NOLINT(readability-identifier-naming)
-  Why setRandom(const auto&...) const;  // NOLINT(readability-identifier-naming)
+  static Why setZero(const auto&...);      // NOLINT(readability-identifier-naming)
+  static Why setConstant(const auto&...);  // NOLINT(readability-identifier-naming)
+  static Why fill(const auto&);
+  static Why setOnes(const auto&...);    // NOLINT(readability-identifier-naming)
+  static Why setRandom(const auto&...);  // NOLINT(readability-identifier-naming)
 };
 
 #ifdef SHARDWISE_BODIES

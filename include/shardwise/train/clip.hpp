@@ -112,6 +112,8 @@ constexpr double clip_gradients(Module& module, double max_norm, double p = 2,
 }
 template <class Module, IllFormed Why = detail::visit_problem<Module>>
 Why clip_gradients(Module&, double, double = 2, const ReduceOptions& = {});  // see Why
+template <class..., IllFormed Why = WrittenOtherwise<Hint::use_clip_gradients_of_the_model>>
+Why clip_grad_norm_(const auto&...);  // NOLINT(readability-identifier-naming): see Why
 template <IllFormed Reported>
 double clip_gradients(const Reported&, double);
 double clip_gradients(auto&) = delete;  // give it the largest norm too: clip_gradients(model, 1.0)

@@ -157,13 +157,13 @@ class Optimizer {
       IllFormed Why = WrittenOtherwise<Hint::name_settings_rate_beta1_beta2_epsilon_momentum_weight_decay>>
   explicit Optimizer(detail::SettingsOfOthers) = delete;  // see Why
   template <class Module, IllFormed Why = detail::visit_problem<Module>>
-  Why step(Module&);  // see Why
+  static Why step(Module&);  // see Why
   template <class... X,
             IllFormed Why = WrittenOtherwise<Hint::pass_settings_to_the_optimizer_and_the_model_to_step>>
     requires(sizeof...(X) != 1 || (Operand<X> && ...))
-  Why step(const X&...);  // see Why
+  static Why step(const X&...);  // see Why
   template <IllFormed Why = WrittenOtherwise<Hint::remove_it_or_call_clear_gradients>>
-  Why zero_grad() const;  // see Why
+  static Why zero_grad();  // see Why
   static constexpr detail::RateByAnotherName lr{};
 
  private:
@@ -319,6 +319,9 @@ class Optimizer {
   std::vector<Group> groups_;
   std::vector<detail::OwnedState> states_;  // in the order of `visit`
 };
+
+template <class Update>
+struct detail::VisitProblem<Optimizer<Update>> : VisitProblem<Tape> {};
 
 /// The members of `Optimizer<Update>` that do not depend on a module, compiled once: see base/bodies.hpp.
 #define SHARDWISE_COMPILE_OPTIMIZER(Update)                                                         \

@@ -1,0 +1,19 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+
+// expect: LayoutError<Reason::name_or_form_of_another_library, Cure<Hint::use_clip_gradients_of_the_model>>
+
+#include <shardwise/shardwise.hpp>
+
+using namespace shardwise;
+using Model = Mlp<Mesh<tp>>;
+
+#ifdef SHOULD_FAIL
+void clip(Model& model) {
+  clip_grad_norm_(model, 1.0);
+}
+#else
+void clip(Model& model) {
+  clip_gradients(model, 1.0);
+}
+#endif
