@@ -125,7 +125,7 @@ class Mesh {
 
   // Refused: sizes for other axes, sizes without braces, and a communicator of MPI.
   template <std::size_t N, IllFormed Why = WrittenOtherwise<Hint::pass_one_size_per_axis>>
-    requires(N != axes)
+    requires(N != sizeof...(Axes))
   Mesh(const Communicator&, const int (&)[N])
   = delete;  // see Why
   template <std::convertible_to<int>... Sizes,
