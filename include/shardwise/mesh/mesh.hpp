@@ -27,11 +27,13 @@ inline constexpr int any = -1;
 /// only counted, at run time or in constant expressions. `trace` makes one.
 template <MeshAxis... Axes>
 class Mesh {
+  static_assert(((detail::times_among<Axes, Axes...> == 1) && ...), "an axis is named twice");
+
  public:
   using AxesOf = AxisList<Axes...>;
   using PlanOf = CommunicationPlan<Axes...>;
   using SizesOf = std::array<int, sizeof...(Axes)>;
-  static constexpr int axes = AxesOf::count;
+  static constexpr int axes = static_cast<int>(sizeof...(Axes));
 
   constexpr Mesh() = default;
 

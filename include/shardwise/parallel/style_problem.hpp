@@ -33,6 +33,17 @@ template <class MeshType, class First, class... Rest>
   requires(!MeshType::AxesOf::template has<First>)  //
 struct MissingAxis<MeshType, std::tuple<First, Rest...>> : TypeIs<First> {};
 
+/// For a type in the place of a style, which may be a block of quantised weights.
+template <class T>
+constexpr Hint hint_for_no_style() {
+  if constexpr (requires {
+                  requires numbers_in(data_type_of<T>())
+                  > 1;
+                })
+    return Hint::write_Quantized_of_the_block_or_LlamaQuantized_of_plan_and_block;
+  return hint_for(Reason::argument_is_not_a_style);
+}
+
 /// Why a module of this kind cannot have these styles on this mesh: the first `LayoutError`, or `void`.
 template <class MeshType, ModuleKind Kind, class... Parts>
 struct StyleProblem : TypeIs<void> {};
@@ -42,7 +53,8 @@ struct StyleProblem<MeshType, Kind, First, Rest...> {
     using Others = typename StyleProblem<MeshType, Kind, Rest...>::type;
     using Missing = typename MissingAxis<MeshType, decltype(named_axes<First>())>::type;
     if constexpr (!ParallelStyle<First>) {
-      return Refused<Reason::argument_is_not_a_style, Got<First>>{};
+      return TypeIs<
+          LayoutError<Reason::argument_is_not_a_style, Got<First>, Cure<hint_for_no_style<First>()>>>{};
     } else if constexpr (!First::suits(Kind)) {
       return Refused<Reason::style_does_not_suit_the_module, Got<First>>{};
     } else if constexpr (requires { requires First::misused != Hint::none; }) {
