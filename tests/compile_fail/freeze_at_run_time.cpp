@@ -17,6 +17,7 @@ void freeze(Linear<Mesh<tp>>& up) {
 }
 #else
 void freeze(Linear<Mesh<tp>, Frozen>& up) {
-  for_each_parameter(up, [](auto& parameter) { static_assert(parameter.frozen); });
+  for_each_parameter(
+      up, [](auto& parameter) { static_assert(std::remove_reference_t<decltype(parameter)>::frozen); });
 }
 #endif

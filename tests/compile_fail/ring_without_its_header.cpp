@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Shardwise developers
 // SPDX-License-Identifier: Apache-2.0
 
-// expect: LayoutError<Reason::style_is_incomplete, Got<Ring<cp>>, Cure<Hint::include_shardwise_nn_ring_attention_hpp>>
+// expect: LayoutError<Reason::style_is_incomplete, Got<Ring<.*>>, Cure<Hint::include_shardwise_nn_ring_attention_hpp>>
 
 #include <shardwise/llm/models/llama/model.hpp>
 #include <shardwise/mesh/mesh.hpp>

@@ -43,7 +43,7 @@ struct ModuleName {
 template <FixedString Name, class Style>
 struct Use {
   static constexpr std::string_view name = Name.view();
-  /// A type that is no style is wrapped, so that a model can have it until `plan_problem` refuses it.
+  /// A type that is not a style is wrapped, so that a model can have it until `plan_problem` refuses it.
   using StyleOf = std::conditional_t<ParallelStyle<Style>, Style, Styles<Style>>;
 };
 

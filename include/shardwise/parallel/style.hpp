@@ -91,7 +91,7 @@ concept ParallelStyle = requires {
 };
 
 namespace detail {
-/// Whether `Part` suits modules of this kind; so does a type that is no style, which `style_problem` refuses.
+/// Whether `Part` suits modules of this kind; so does a type that is not a style, which `style_problem` refuses.
 template <class Part>
 constexpr bool suits(ModuleKind kind) {
   if constexpr (ParallelStyle<Part>) return Part::suits(kind);

@@ -33,7 +33,7 @@ template <class MeshType, class First, class... Rest>
   requires(!MeshType::AxesOf::template has<First>)  //
 struct MissingAxis<MeshType, std::tuple<First, Rest...>> : TypeIs<First> {};
 
-/// For a type in the place of a style, which may be a block of quantised weights.
+/// For a type instead of a style, which may be a block of quantised weights.
 template <class T>
 constexpr Hint hint_for_no_style() {
   if constexpr (requires {
