@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Shardwise developers
 // SPDX-License-Identifier: Apache-2.0
 
-/// A plan's entries have styles, and so has what `PlanWith` and `Styles` add. A block of quantised weights, an axis
-/// or a plan is none.
+/// A plan's entries have styles, and so has what `PlanWith` and `Styles` add. A block of quantised weights,
+/// an axis or a plan is not a style.
 // expect: LayoutError<Reason::argument_is_not_a_style, Got<llm::kernel::Block8>, Cure<Hint::write_Quantized_of_the_block_or_LlamaQuantized_of_plan_and_block>>
 
 #include <shardwise/llm/decoding/quantized.hpp>
