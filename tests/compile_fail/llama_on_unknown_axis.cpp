@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Shardwise developers
 // SPDX-License-Identifier: Apache-2.0
 
-// expect: LayoutError<Reason::mesh_has_no_such_axis, Expected<AxisList<dp, tp>>, Got<kvr>, Cure<Hint::name_an_axis_of_the_mesh>>
+// expect: LayoutError<Reason::mesh_has_no_such_axis, Expected<AxisList<dp, tp>>, Got<kvr>, Cure<Hint::give_the_mesh_this_axis_where_its_size_may_be_1>>
 
 #include <shardwise/llm/models/llama/model.hpp>
 #include <shardwise/mesh/mesh.hpp>

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Shardwise developers
 // SPDX-License-Identifier: Apache-2.0
 
-// expect: LayoutError<Reason::dimension_sharded_on_one_side_only, On<tp>, Expected<Shard<1>, Shard<1>>, Got<Shard<1>, Replicate>, Cure<Hint::redistribute_to_what_is_Expected>, Of<AddOp>, InA<llm::LlamaLayer>, In<detail::Repeat>, InA<llm::Llama>>
+// expect: LayoutError<Reason::dimension_sharded_on_one_side_only, On<tp>, Expected<Shard<1>, Shard<1>>, Got<Shard<1>, Replicate>, Cure<Hint::give_it_RowwiseParallel_with_the_output_that_tokens_and_the_other_sums_have>, Of<Name<layers.\*.mlp.down>>, InA<llm::LlamaLayer>, In<detail::Repeat>, InA<llm::Llama>>
 
 #include <shardwise/llm/models/llama/model.hpp>
 #include <shardwise/mesh/mesh.hpp>

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // A style for all modules of a plan is over axes of the mesh too.
-// expect: LayoutError<Reason::mesh_has_no_such_axis, Expected<AxisList<tp>>, Got<dp>, Cure<Hint::name_an_axis_of_the_mesh>>
+// expect: LayoutError<Reason::mesh_has_no_such_axis, Expected<AxisList<tp>>, Got<dp>, Cure<Hint::give_the_mesh_this_axis_where_its_size_may_be_1>>
 
 #include <shardwise/llm/models/llama/model.hpp>
 #include <shardwise/mesh/mesh.hpp>

@@ -69,6 +69,8 @@ enum class Reason {
   // reshape
   reshape_cannot_keep_this_dimension_sharded,
   // styles and plans
+  argument_is_not_a_style,
+  argument_of_the_style_is_not_allowed,
   style_does_not_suit_the_module,
   style_is_incomplete,
   adapter_needs_rank_and_alpha_of_1_or_more,
@@ -114,6 +116,7 @@ enum class Hint {
   use_alongside_to_put_a_parameter_on_the_tape,
   use_the_Var_or_parameter_not_its_value_or_alongside_if_it_is_data,
   remove_Frozen_from_its_style,
+  train_adapters_beside_it_as_LlamaAdapted_does_or_leave_it_unquantised,
   redistribute_to_Replicate_to_finish_the_reduction,
   redistribute_to_Replicate_first,
   redistribute_before_the_reduction,
@@ -143,9 +146,16 @@ enum class Hint {
   name_an_existing_dimension,
   use_float_double_bfloat16_int32_int64_or_uint8,
   make_it_Replicate_then_redistribute,
+  pass_a_style_such_as_ColwiseParallel_or_Frozen,
+  write_Quantized_of_the_block_or_LlamaQuantized_of_plan_and_block,
   see_which_modules_the_style_applies_to,
+  include_shardwise_nn_ring_attention_hpp,
   define_all_style_members_NamedAxes_input_weight_bias_output_of,
   use_1_or_more,
+  use_a_level_of_0_to_3,
+  use_Block16_Block8_or_Block4,
+  give_the_mesh_this_axis_where_its_size_may_be_1,
+  give_it_RowwiseParallel_with_the_output_that_tokens_and_the_other_sums_have,
   give_each_axis_one_style,
   give_all_the_same_communicate_as,
   give_the_left_axis_the_higher_level,
@@ -219,6 +229,7 @@ enum class Hint {
   remove_the_element_type,
   pass_a_tensor_model_or_int64_not_const_or_an_optimizer_and_its_model,
   pass_a_plan_which_PlanWith_takes_first,
+  write_each_entry_as_Use_of_a_name_and_a_style_which_PlanWith_adds_to_all,
 };
 
 /// How to fix an error with this reason.
@@ -265,6 +276,7 @@ constexpr Hint hint_for(Reason reason) {
       {only_floating_point_numbers_are_communicated_as_another_type,
        Hint::leave_communicate_as_out_or_name_one_of_Expected},
       {styles_communicate_in_different_types, Hint::give_all_the_same_communicate_as},
+      {argument_is_not_a_style, Hint::pass_a_style_such_as_ColwiseParallel_or_Frozen},
       {style_does_not_suit_the_module, Hint::see_which_modules_the_style_applies_to},
       {style_is_incomplete, Hint::define_all_style_members_NamedAxes_input_weight_bias_output_of},
       {adapter_needs_rank_and_alpha_of_1_or_more, Hint::use_1_or_more},

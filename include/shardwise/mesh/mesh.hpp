@@ -27,11 +27,13 @@ inline constexpr int any = -1;
 /// only counted, at run time or in constant expressions. `trace` makes one.
 template <MeshAxis... Axes>
 class Mesh {
+  static_assert(((detail::times_among<Axes, Axes...> == 1) && ...), "an axis is named twice");
+
  public:
   using AxesOf = AxisList<Axes...>;
   using PlanOf = CommunicationPlan<Axes...>;
   using SizesOf = std::array<int, sizeof...(Axes)>;
-  static constexpr int axes = AxesOf::count;
+  static constexpr int axes = static_cast<int>(sizeof...(Axes));
 
   constexpr Mesh() = default;
 
@@ -125,7 +127,7 @@ class Mesh {
 
   // Refused: sizes for other axes, sizes without braces, and a communicator of MPI.
   template <std::size_t N, IllFormed Why = WrittenOtherwise<Hint::pass_one_size_per_axis>>
-    requires(N != axes)
+    requires(N != sizeof...(Axes))
   Mesh(const Communicator&, const int (&)[N])
   = delete;  // see Why
   template <std::convertible_to<int>... Sizes,

@@ -73,6 +73,8 @@ template <class Self, class... X>
 constexpr auto no_forward() {
   if constexpr (!TakesNone<Self, X...>) {
     return TypeIs<Reported>{};
+  } else if constexpr (!WithoutForward<Self> && sizeof...(X) > 0 && !(Operand<X> || ...)) {
+    return Refused<Reason::argument_is_not_a_tensor, Got<meant<X>...>>{};
   } else if constexpr (requires(const Self& self, const meant<X>&... x) { self.forward(x...); }) {
     return Refused<Reason::forward_does_not_take_abstract_operands, Got<meant<X>...>>{};
   } else {

@@ -13,14 +13,6 @@
 
 namespace shardwise {
 
-/// A style for `InnerAttention`. A block of keys and values travels to all ranks that have queries attending to it.
-/// In the backward pass their gradients travel along, and return home from there. Causal attention is balanced: ranks
-/// exchange halves of their blocks (see `RingSteps`).
-template <MeshAxis Axis = cp>
-struct Ring : PrepareModuleInput<Axis, Shard<1>, Shard<1>, Shard<1>> {
-  static constexpr bool suits(ModuleKind kind) { return kind == ModuleKind::inner_attention; }
-};
-
 namespace detail {
 
 template <class T, class DocumentsView, class Documents, TensorType Y>
@@ -66,7 +58,7 @@ struct RingPullback {
 }  // namespace detail
 
 /// Throws as `attention` does. In bfloat16 the result of each block is rounded before it is merged.
-template <MeshAxis Axis = cp>
+template <MeshAxis Axis>
 class RingAttention : public Module<RingAttention<Axis>> {
   using Sharded = PrepareModuleInput<Axis, Shard<1>, Shard<1>, Shard<1>>;
   using Gathered = PrepareModuleInput<Axis, Shard<1>, Reduced, Reduced>;

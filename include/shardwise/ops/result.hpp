@@ -207,10 +207,12 @@ struct ResultOfOperands<Op, X...> {
       operands_where({OperandTraits<X>::tracked && !OperandTraits<X>::on_tape...});
   static constexpr bool tracked = any_tracked<X...> && !HasElement<Op>;
   static constexpr auto type_of() {
+    using Of = Result<Op, tracked, parameters, tensor_of<X>...>;
     if constexpr (IllFormed<typename LostGradient<X...>::type>) {
-      return LostGradient<X...>{};
+      constexpr bool takes_integers = reason_of<typename Of::type> == Reason::operand_must_hold_integers;
+      return std::conditional_t<takes_integers, Of, LostGradient<X...>>{};
     } else {
-      return Result<Op, tracked, parameters, tensor_of<X>...>{};
+      return Of{};
     }
   }
   using Y = typename decltype(type_of())::type;

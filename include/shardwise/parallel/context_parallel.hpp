@@ -16,7 +16,7 @@
 /// using Mine = PlanAnd<LlamaTensorParallel<tp>, Use<"layers.*.attention.inner_attention", Ulysses<cp>>>;
 /// Llama<Mesh<dp, tp, cp>, Mine> model(mesh, config);   // ids are Shard<0> along dp, Shard<1> along cp
 /// ```
-/// (`Ring<cp>`, which does not redistribute, is in nn/ring_attention.hpp.)
+/// `Ring<cp>` does not redistribute; it needs nn/ring_attention.hpp.
 /// `GatherKeys` moves the least data if there are few key/value heads, and works for any number of ranks. Causal
 /// attention is then unbalanced: the last rank has nearly twice the mean work. `Ulysses` (Jacobs et al., "DeepSpeed
 /// Ulysses", 2023) gives each rank heads with whole sequences, so the work is balanced, but it needs at least as many
@@ -46,5 +46,25 @@ using Ulysses = PrepareModuleInputOutput<Axes, arguments<Shard<2>, Shard<2>, Sha
 template <StyleAxes Axes = cp>
 using UlyssesShared =
     PrepareModuleInputOutput<Axes, arguments<Shard<2>, Reduced, Reduced>, results<Shard<1>>>;
+
+/// A style for `InnerAttention`. A block of keys and values travels to all ranks that have queries attending to it.
+/// In the backward pass their gradients travel along, and return home from there. Causal attention is balanced: ranks
+/// exchange halves of their blocks (see `RingSteps`). nn/ring_attention.hpp must be included.
+template <MeshAxis Axis = cp>
+struct Ring : PrepareModuleInput<Axis, Shard<1>, Shard<1>, Shard<1>> {
+  static constexpr bool suits(ModuleKind kind) { return kind == ModuleKind::inner_attention; }
+};
+
+template <MeshAxis Axis = cp>
+class RingAttention;
+
+namespace detail {
+/// Without the header, `Ring` is only a name.
+template <class MeshType, class Axis, class... Rest>
+  requires(!requires { sizeof(RingAttention<Axis>); })
+struct StyleProblem<MeshType, ModuleKind::inner_attention, Ring<Axis>, Rest...>
+    : TypeIs<LayoutError<Reason::style_is_incomplete, Got<Ring<Axis>>,
+                         Cure<Hint::include_shardwise_nn_ring_attention_hpp>>> {};
+}  // namespace detail
 
 }  // namespace shardwise

@@ -43,7 +43,8 @@ struct ModuleName {
 template <FixedString Name, class Style>
 struct Use {
   static constexpr std::string_view name = Name.view();
-  using StyleOf = Style;
+  /// A type that is not a style is wrapped, so that a model can have it until `plan_problem` refuses it.
+  using StyleOf = std::conditional_t<ParallelStyle<Style>, Style, Styles<Style>>;
 };
 
 namespace detail {
@@ -71,6 +72,11 @@ constexpr bool names_module(std::string_view entry, std::string_view module) {
   }
   return true;
 }
+
+template <class T>
+concept is_entry = requires {
+  typename T::StyleOf;
+};
 
 }  // namespace detail
 
@@ -106,11 +112,23 @@ struct Plan {
   }
 };
 
+/// Not a plan: see `plan_problem`.
+template <class... Uses>
+  requires(!(detail::is_entry<Uses> && ...))
+struct Plan<Uses...> {};
+
+namespace detail {
+template <class T>
+concept is_plan = requires {
+  T::names;
+};
+}  // namespace detail
+
 /// A plan for a model with the modules `Modules`, a static array of `ModuleName`: the model looks up styles here,
 /// by names in that table.
 template <class PlanType, const auto& Modules>
-struct PlanFor : std::conditional_t<ParallelStyle<PlanType>, Plan<>, PlanType> {
-  using Given = std::conditional_t<ParallelStyle<PlanType>, Plan<>, PlanType>;  // a style is not a plan
+struct PlanFor : std::conditional_t<detail::is_plan<PlanType>, PlanType, Plan<>> {
+  using Given = std::conditional_t<detail::is_plan<PlanType>, PlanType, Plan<>>;
   static constexpr bool lists(std::string_view name) {
     return std::any_of(Modules.begin(), Modules.end(),
                        [=](const ModuleName& module) { return module.name == name; });
@@ -138,7 +156,7 @@ struct StyleAnd : TypeIs<Styles<Style, Extra>> {};
 template <class... Parts, class Extra>
 struct StyleAnd<Styles<Parts...>, Extra> : TypeIs<Styles<Parts..., Extra>> {};
 template <class Extra>
-struct StyleAnd<NoParallel, Extra> : TypeIs<Extra> {};
+struct StyleAnd<NoParallel, Extra> : TypeIs<typename Use<"", Extra>::StyleOf> {};
 template <class PlanType, FixedString Module, class Extra>
 struct StyleAnd<NoStyle<PlanType, Module>, Extra> : TypeIs<NoStyle<PlanType, Module>> {};
 template <class Style, class Extra>
@@ -181,12 +199,13 @@ struct PlanWith : PlanType {
 };
 
 /// Not a plan: see `plan_problem`.
-template <ParallelStyle Style, class Extra>
-struct PlanWith<Style, Extra> : Style {};
+template <class NoPlan, class Extra>
+  requires(!detail::is_plan<NoPlan>)
+struct PlanWith<NoPlan, Extra> {};
 
 namespace detail {
-template <class PlanType, class... More>
-struct PlanAndMore;
+template <class NoPlan, class... More>
+struct PlanAndMore : TypeIs<NoPlan> {};
 template <class... Uses, class... More>
 struct PlanAndMore<Plan<Uses...>, More...> : TypeIs<Plan<Uses..., More...>> {};
 template <class PlanType, class Extra, class... More>

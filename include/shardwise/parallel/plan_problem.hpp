@@ -108,10 +108,17 @@ struct PlanProblem {
   }
   using type = typename decltype(type_of())::type;
 };
-template <class MeshType, ParallelStyle Style, const auto& Modules>
-struct PlanProblem<MeshType, Style, Modules>
+template <class MeshType, class NoPlan, const auto& Modules>
+  requires(!is_plan<NoPlan>)
+struct PlanProblem<MeshType, NoPlan, Modules>
     : TypeIs<WrittenOtherwise<Hint::pass_a_plan_which_PlanWith_takes_first>> {};
-template <class MeshType, class PlanType, class Extra, const auto& Modules>
+template <class MeshType, class... Uses, const auto& Modules>
+  requires(!is_plan<Plan<Uses...>>)
+struct PlanProblem<MeshType, Plan<Uses...>, Modules>
+    : TypeIs<
+          WrittenOtherwise<Hint::write_each_entry_as_Use_of_a_name_and_a_style_which_PlanWith_adds_to_all>> {
+};
+template <class MeshType, is_plan PlanType, class Extra, const auto& Modules>
 struct PlanProblem<MeshType, PlanWith<PlanType, Extra>, Modules> {
   static constexpr auto type_of() {
     using Without = typename PlanProblem<MeshType, PlanType, Modules>::type;

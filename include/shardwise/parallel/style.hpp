@@ -84,17 +84,26 @@ struct Frozen {
   static constexpr bool suits(ModuleKind kind) { return detail::is_layer(kind); }
 };
 
-/// Several styles for different axes. Around a composite module they apply from the inside out. For a layer, the
-/// styles that communicate must use the same element types, because one collective may span several of their axes.
-template <class... Parts>
-struct Styles {
-  static constexpr bool suits(ModuleKind kind) { return (Parts::suits(kind) && ...); }
-};
-
 /// `S` states which modules it suits.
 template <class S>
 concept ParallelStyle = requires {
   { S::suits(ModuleKind::linear) } -> std::convertible_to<bool>;
+};
+
+namespace detail {
+/// Whether `Part` suits modules of this kind; so does a type that is not a style, which `style_problem` refuses.
+template <class Part>
+constexpr bool suits(ModuleKind kind) {
+  if constexpr (ParallelStyle<Part>) return Part::suits(kind);
+  return true;
+}
+}  // namespace detail
+
+/// Several styles for different axes. Around a composite module they apply from the inside out. For a layer, the
+/// styles that communicate must use the same element types, because one collective may span several of their axes.
+template <class... Parts>
+struct Styles {
+  static constexpr bool suits(ModuleKind kind) { return (detail::suits<Parts>(kind) && ...); }
 };
 
 /// `S` defines the layouts of a layer's parameters and results along the axes that it names.

@@ -33,6 +33,17 @@ template <class MeshType, class First, class... Rest>
   requires(!MeshType::AxesOf::template has<First>)  //
 struct MissingAxis<MeshType, std::tuple<First, Rest...>> : TypeIs<First> {};
 
+/// For a type instead of a style, which may be a block of quantised weights.
+template <class T>
+constexpr Hint hint_for_no_style() {
+  if constexpr (requires {
+                  requires numbers_in(data_type_of<T>())
+                  > 1;
+                })
+    return Hint::write_Quantized_of_the_block_or_LlamaQuantized_of_plan_and_block;
+  return hint_for(Reason::argument_is_not_a_style);
+}
+
 /// Why a module of this kind cannot have these styles on this mesh: the first `LayoutError`, or `void`.
 template <class MeshType, ModuleKind Kind, class... Parts>
 struct StyleProblem : TypeIs<void> {};
@@ -41,8 +52,14 @@ struct StyleProblem<MeshType, Kind, First, Rest...> {
   static constexpr auto type_of() {
     using Others = typename StyleProblem<MeshType, Kind, Rest...>::type;
     using Missing = typename MissingAxis<MeshType, decltype(named_axes<First>())>::type;
-    if constexpr (!First::suits(Kind)) {
+    if constexpr (!ParallelStyle<First>) {
+      return TypeIs<
+          LayoutError<Reason::argument_is_not_a_style, Got<First>, Cure<hint_for_no_style<First>()>>>{};
+    } else if constexpr (!First::suits(Kind)) {
       return Refused<Reason::style_does_not_suit_the_module, Got<First>>{};
+    } else if constexpr (requires { requires First::misused != Hint::none; }) {
+      return TypeIs<
+          LayoutError<Reason::argument_of_the_style_is_not_allowed, Got<First>, Cure<First::misused>>>{};
     } else if constexpr (is_layer(Kind) && is_incomplete<First>) {
       return Refused<Reason::style_is_incomplete, Got<First>>{};
     } else if constexpr (!CommunicationOf<First>::type::is_possible) {
@@ -51,7 +68,11 @@ struct StyleProblem<MeshType, Kind, First, Rest...> {
     } else if constexpr (requires { requires First::rank < 1 || First::alpha < 1; }) {
       return Refused<Reason::adapter_needs_rank_and_alpha_of_1_or_more, Got<First>>{};
     } else if constexpr (!std::is_void_v<Missing>) {
-      return Refused<Reason::mesh_has_no_such_axis, Expected<typename MeshType::AxesOf>, Got<Missing>>{};
+      return TypeIs<
+          LayoutError<Reason::mesh_has_no_such_axis, Expected<typename MeshType::AxesOf>, Got<Missing>,
+                      Cure<std::is_same_v<Missing, no_axis_in_angle_brackets>
+                               ? Hint::name_an_axis_of_the_mesh
+                               : Hint::give_the_mesh_this_axis_where_its_size_may_be_1>>>{};
     } else {
       return TypeIs<Others>{};
     }

@@ -22,14 +22,15 @@
 /// reordered; a parameter without another dimension is not sharded. For hybrid sharding, use a mesh with two data
 /// axes and name one of them here.
 
+#include <shardwise/layout/diagnosis.hpp>
 #include <shardwise/parallel/style.hpp>
 
 namespace shardwise {
 
 template <int Level, StyleAxes Axes>
 struct Zero {
-  static_assert(Level >= 0 && Level <= 3, "ZeRO has the levels 0 to 3");
-  static constexpr int level = Level;
+  static constexpr Hint misused = Level < 0 || Level > 3 ? Hint::use_a_level_of_0_to_3 : Hint::none;
+  static constexpr int level = misused == Hint::none ? Level : 0;
   using NamedAxes = typename detail::AxesNamed<Axes>::type;
   static constexpr bool suits(ModuleKind kind) { return detail::is_layer(kind); }
   static constexpr Placement input(Placement found, int) { return found == replicate ? reduced : found; }

@@ -93,9 +93,9 @@ class Pipeline {
   constexpr bool is_here(int stage) const { return rank_of(stage) == job_.template rank<Axis>(); }
 
   /// Creates the stages of this rank: make(stage, mesh) returns a part of a model.
-  template <class Make, class Part = std::invoke_result_t<Make&, int, const StageMesh&>>
+  template <class Make, class = std::enable_if_t<detail::makes_stages<Make, Job, StageMesh>>>
   constexpr auto stages(Make make) const {
-    Stages<Part> own;
+    Stages<std::invoke_result_t<Make&, int, const StageMesh&>> own;
     for (int stage = 0; stage < stage_count(); ++stage) {
       if (is_here(stage)) own.add(stage, make(stage, mesh_));
     }
@@ -103,7 +103,7 @@ class Pipeline {
   }
   template <class Make,
             IllFormed Why = layout_error<Reason::operands_are_on_different_meshes, Expected<StageMesh>>>
-    requires(!std::is_invocable_v<Make&, int, const StageMesh&>)
+    requires(!detail::makes_stages<Make, Job, StageMesh>)
   auto stages(Make) const -> Why = delete;  // see Why
 
   /// All forward and backward passes of a step, in the order of the schedule; gradients are summed over the

@@ -32,6 +32,15 @@ class StageInput {
   X here_;
 };
 
+/// Whether `Make` takes the mesh of a stage, and makes a module on it: none that is a template of the job's mesh.
+template <class Part, class Job>
+inline constexpr bool is_on_job = false;
+template <template <class...> class Part, class Job, class... Rest>
+inline constexpr bool is_on_job<Part<Job, Rest...>, Job> = true;
+template <class Make, class Job, class StageMesh>
+concept makes_stages = std::is_invocable_v<Make&, int, const StageMesh&> &&
+    !is_on_job<std::invoke_result_t<Make&, int, const StageMesh&>, Job>;
+
 template <class Part, class Begin>
 using begun = std::invoke_result_t<Begin&, Tape&, Part&, int>;
 

@@ -13,7 +13,8 @@ namespace shardwise::llm {
 /// layer, with its bias, is frozen. It computes in float. See quantized.hpp, which must be included.
 template <class Block>
 struct Quantized {
-  static_assert(numbers_in(data_type_of<Block>()) > 1, "a weight is quantised to Block16, Block8 or Block4");
+  static constexpr Hint misused =
+      numbers_in(data_type_of<Block>()) > 1 ? Hint::none : Hint::use_Block16_Block8_or_Block4;
   using StoresWeightAs = Block;
   static constexpr bool suits(ModuleKind kind) { return detail::multiplies(kind); }
 };

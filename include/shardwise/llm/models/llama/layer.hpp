@@ -226,6 +226,28 @@ constexpr auto half_or_same(bool here, const auto& x, const auto& half) {
   return half(x);
 }
 
+/// The error of a sum names the plan's entry for the layer that gives the second term.
+template <class Sum, FixedString Entry>
+struct SumOf : TypeIs<Sum> {};
+template <Reason R, class Axis, class Wanted, class Given, Hint H, bool... Traits, FixedString Entry>
+struct SumOf<Abstract<LayoutError<R, Axis, Wanted, Given, Cure<H>, Of<AddOp>>, Traits...>, Entry> {
+  struct Text {
+    static constexpr std::string_view value = Entry.view();
+  };
+  static constexpr Hint hint =
+      Hint::give_it_RowwiseParallel_with_the_output_that_tokens_and_the_other_sums_have;
+  using type = Abstract<LayoutError<R, Axis, Wanted, Given, Cure<hint>, Of<name_type<Text>>>, Traits...>;
+};
+template <FixedString Entry>
+constexpr auto add_result(const auto& x, const auto& y) {
+  using Sum = decltype(add(x, y));
+  if constexpr (AbstractOperand<Sum>) {
+    return typename SumOf<Sum, Entry>::type{};
+  } else {
+    return add(x, y);
+  }
+}
+
 /// Whether a plan names the module with this style.
 template <class Style>
 inline constexpr bool is_named = true;
@@ -304,8 +326,9 @@ class LlamaLayer : public Module<LlamaLayer<MeshType, PlanType, T>> {
   /// tokens that follow those in it.
   constexpr auto forward(const auto& x, auto&&... documents_or_cache) const {
     auto h = detail::half_or_same(has_attention_, x, [&](const auto& in) {
-      return add(in, detail::normed_or_same(attention_output_norm,
-                                            attention(attention_norm(in), documents_or_cache...)));
+      return detail::add_result<"layers.*.attention.wo">(
+          in, detail::normed_or_same(attention_output_norm,
+                                     attention(attention_norm(in), documents_or_cache...)));
     });
     return detail::half_or_same(has_mlp_, h, [&](const auto& in) {
       const auto normed = mlp_norm(in);
@@ -314,7 +337,8 @@ class LlamaLayer : public Module<LlamaLayer<MeshType, PlanType, T>> {
                       "Llama: the plan gives the results of \"mlp\" and \"experts\" different layouts");
         if (experts) return add(in, detail::normed_or_same(mlp_output_norm, (*experts)(normed)));
       }
-      return add(in, detail::normed_or_same(mlp_output_norm, (*mlp)(normed)));
+      return detail::add_result<"layers.*.mlp.down">(in,
+                                                     detail::normed_or_same(mlp_output_norm, (*mlp)(normed)));
     });
   }
   constexpr auto keys(const auto& x) const {

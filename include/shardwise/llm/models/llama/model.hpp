@@ -142,17 +142,17 @@ class Llama : public Module<Llama<MeshType, PlanType, T>> {
   /// ids: integers [batch, sequence]; the result is [batch, sequence, vocabulary]. With documents, of which a row may
   /// have several, these do not see each other, and their positions restart: integers [batch, sequence], with the
   /// layout of the ids, but whole where positions are sharded; see the function `attention`.
-  constexpr auto forward(const auto& ids, const Operand auto&... documents) const {
+  constexpr auto forward(const Operand auto& ids, const Operand auto&... documents) const {
     check_whole();
     return end(middle(begin(ids), documents...));
   }
   /// The loss, without storing the logits: `criterion` is a `LinearCrossEntropyLoss`; targets: integers [batch,
   /// sequence], the token that follows each token; they are not shifted here.
-  constexpr auto forward(const auto& ids, const auto& targets, const auto& criterion) const {
+  constexpr auto forward(const Operand auto& ids, const auto& targets, const auto& criterion) const {
     check_whole();
     return end(middle(begin(ids)), targets, criterion);
   }
-  constexpr auto forward(const auto& ids, const auto& documents, const auto& targets,
+  constexpr auto forward(const Operand auto& ids, const auto& documents, const auto& targets,
                          const auto& criterion) const {
     check_whole();
     return end(middle(begin(ids), documents), targets, criterion);
@@ -201,6 +201,11 @@ class Llama : public Module<Llama<MeshType, PlanType, T>> {
     });
   }
 
+  template <class Ids>  // without a tape
+  using IdsProblem = std::conditional_t<
+      TensorType<Ids>, detail::call_problem<Llama, Ids>,
+      LayoutError<Reason::argument_is_not_a_tensor, Got<Ids>,
+                  Cure<Operand<Ids> ? Hint::use_its_value : hint_for(Reason::argument_is_not_a_tensor)>>>;
   /// An empty cache for the layers of this part, for sequences like `ids`, of up to `capacity` tokens.
   template <TensorType Ids, class Problem = detail::call_problem<Llama, Ids>>
   constexpr auto make_cache(const Ids& ids, Index capacity) const {
@@ -210,7 +215,7 @@ class Llama : public Module<Llama<MeshType, PlanType, T>> {
     own.layers = static_cast<Index>(layers.size());
     return LlamaCache<Keys>(ids.mesh(), own, ids.shape()[0], capacity, first_has_attention_);
   }
-  template <TensorType Ids, IllFormed Why = detail::call_problem<Llama, Ids>>
+  template <class Ids, IllFormed Why = IdsProblem<Ids>>
   Why make_cache(const Ids&, Index) const;  // see Why
 
   /// The logits of the token after `ids`, [batch, 1, vocabulary]. The ids, [batch, sequence], follow those in the
@@ -223,7 +228,7 @@ class Llama : public Module<Llama<MeshType, PlanType, T>> {
     cache.of(layers.size());  // throws before anything is computed
     return end_of_last(middle(begin(ids), cache));
   }
-  template <TensorType Ids, class CacheType, IllFormed Why = detail::call_problem<Llama, Ids>>
+  template <class Ids, class CacheType, IllFormed Why = IdsProblem<Ids>>
   Why next(const Ids&, CacheType&) const;  // see Why
 
   /// The configuration of the whole model.
