@@ -32,18 +32,6 @@ using NoGradient =
                          ? hint_for(Reason::frozen_parameter_has_no_gradient)
                          : Hint::train_adapters_beside_it_as_LlamaAdapted_does_or_leave_it_unquantised>>;
 
-/// `Parameter::frozen`. The assertion fails once, however many parameters a visitor assigns to.
-struct FixedByType {
-  bool value;
-  constexpr operator bool() const { return value; }
-  template <class T>
-  void operator=(T) const {
-    static_assert(sizeof(T) == 0,
-                  "whether a parameter is trained is fixed by its type: give its layer the style Frozen, "
-                  "or all layers by PlanWith<MyPlan, Frozen>");
-  }
-};
-
 }  // namespace detail
 
 /// `X` is the type that operations use, `How` a packed `Sharding`. A parameter can be moved, but not copied.
@@ -66,7 +54,7 @@ class Parameter {
   using Finished = finished_gradient_of<X, How>;
   /// Whether it is stored in a different layout than it is used in.
   static constexpr bool is_gathered = layouts.gathered;
-  static constexpr detail::FixedByType frozen{sharding.frozen};
+  static constexpr bool frozen = sharding.frozen;
 
   /// Global extents `shape`. The value is not set: `initialize` or load the model before use.
   [[gnu::cold]] constexpr Parameter(const MeshOf& mesh, const Shape<X::rank>& shape, Init init)
@@ -117,9 +105,9 @@ class Parameter {
     return Finished(mesh(), shape(), cell()->finished.sum());
   }
   template <IllFormed Why = detail::NoGradient<Parameter>>
-  Why gradient() const requires(sharding.frozen);  // see Why
+  Why gradient() const requires(frozen);  // see Why
   template <IllFormed Why = detail::NoGradient<Parameter>>
-  Why finished_gradient() const requires(sharding.frozen);  // see Why
+  Why finished_gradient() const requires(frozen);  // see Why
   /// For code that handles parameters of any type. Throws `std::logic_error`, like all members, if the parameter
   /// was moved from.
   constexpr const Shared<detail::ParameterState>& cell() const {
