@@ -67,7 +67,7 @@ void check_solve(Index n, Index other, kernel::Triangular how) {
   const Index gap = 3;
   Matrix<T> wider = Matrix<T>::Constant(b.rows(), b.cols() + gap, std::numeric_limits<T>::quiet_NaN());
   wider.leftCols(b.cols()) = b;
-  kernel::solve_triangular<side>(n, other, how, l.data(), wider.data(), wider.cols());
+  kernel::solve_triangular<side>(n, other, how, l.data(), n, wider.data(), wider.cols());
   const Matrix<T> x = wider.leftCols(b.cols());
   CHECK(wider.rightCols(gap).array().isNaN().all());
   Matrix<double> op = how.upper ? wide(Matrix<T>(l.template triangularView<Eigen::Upper>()))
@@ -79,7 +79,7 @@ void check_solve(Index n, Index other, kernel::Triangular how) {
 
 TEST_CASE_TEMPLATE("solve_triangular", T, float, double) {
   for (const Index n : extents) {
-    for (const Index other : {0, 1, 7, 100}) {
+    for (const Index other : {0, 1, 7, 100, 1500}) {
       for (const kernel::Triangular how :
            {kernel::Triangular{false, false}, {false, true}, {true, false}, {true, true}}) {
         check_solve<Side::left, T>(n, other, how);

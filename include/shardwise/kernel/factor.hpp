@@ -72,11 +72,17 @@ void with_lapack_work(F f) {
 
 namespace detail {
 
-/// Eigen's view of n rows and `columns` columns without gaps.
+/// Eigen's view of n rows and `columns` columns, without gaps or with rows that start at multiples of `ld`.
 template <class T>
 auto mapped(Index n, Index columns, T* x) {
   using Matrix = Eigen::Matrix<std::remove_const_t<T>, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
   return Eigen::Map<std::conditional_t<std::is_const_v<T>, const Matrix, Matrix>>(x, n, columns);
+}
+template <class T>
+auto mapped(Index n, Index columns, T* x, Index ld) {
+  using Matrix = Eigen::Matrix<std::remove_const_t<T>, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+  using Mapped = std::conditional_t<std::is_const_v<T>, const Matrix, Matrix>;
+  return Eigen::Map<Mapped, 0, Eigen::OuterStride<>>(x, n, columns, Eigen::OuterStride<>(ld));
 }
 
 }  // namespace detail
@@ -99,30 +105,63 @@ void gram(Index m, Index n, const T* x, T* c) {
   square.template triangularView<Eigen::StrictlyUpper>() = square.transpose();
 }
 
+/// Subtracts a · aᵀ from the lower triangle of c, where a is [m, k] and c [m, m].
+template <class T>
+void subtract_gram(Index m, Index k, const T* a, Index lda, T* c, Index ldc) {
+  if (m == 0 || k == 0) return;
+#if defined(SHARDWISE_GEMM_BLAS)
+  using detail::lapack_int;
+  const int rows = lapack_int(m), columns = lapack_int(k), a_step = lapack_int(lda), c_step = lapack_int(ldc);
+  const T minus = -1, one = 1;
+  detail::Lapack<T>::syrk("U", "T", &rows, &columns, &minus, a, &a_step, &one, c, &c_step);
+#else
+  detail::mapped(m, m, c, ldc)
+      .template selfadjointView<Eigen::Lower>()
+      .rankUpdate(detail::mapped(m, k, a, lda), T{-1});
+#endif
+}
+
+/// Overwrites the lower triangle of a [n, n] by the factor l with a = l · lᵀ, and reads nothing above it. Returns the
+/// first pivot that is not a positive finite number, or -1.
+template <class T>
+Index cholesky_in_place(Index n, T* a, Index ld) {
+  constexpr Index unblocked = 64;
+  if (n <= unblocked) {
+    if (n == 0) return -1;
+#if defined(SHARDWISE_GEMM_BLAS)
+    const int size = detail::lapack_int(n), step = detail::lapack_int(ld);
+    int info = 0;
+    detail::Lapack<T>::potrf("U", &size, a, &step, &info);  // columns of LAPACK are rows here
+    const Index failed = info > 0 ? info - 1 : n;
+#else
+    auto factor = detail::mapped(n, n, a, ld);
+    const Index pivot = Eigen::internal::llt_inplace<T, Eigen::Lower>::unblocked(factor);
+    const Index failed = pivot < 0 ? n : pivot;
+#endif
+    for (Index i = 0; i < failed; ++i) {
+      if (!shardwise::detail::is_finite(a[i * (ld + 1)])) return i;  // a NaN that passed as a pivot
+    }
+    return failed < n ? failed : -1;
+  }
+  const Index half = (n / 2 + unblocked - 1) / unblocked * unblocked, rest = n - half;
+  T *const below = a + half * ld, *const corner = below + half;
+  if (const Index failed = cholesky_in_place(half, a, ld); failed >= 0) return failed;
+  solve_triangular<Side::right>(half, rest, {.transposed = true}, a, ld, below, ld);
+  subtract_gram(rest, half, below, ld, corner, ld);
+  const Index failed = cholesky_in_place(rest, corner, ld);
+  return failed < 0 ? -1 : half + failed;
+}
+
 /// l := the lower triangular factor of the symmetric part of a, (a + aᵀ) / 2 = l · lᵀ; both [n, n]. Returns the first
 /// pivot that is not a positive finite number, or -1. The rows of l are NaN from this pivot on.
 template <class T>
 Index cholesky(Index n, const T* a, T* l) {
   if (n == 0) return -1;
-  auto factor = detail::mapped(n, n, l);
-  factor.setZero();
+  std::fill_n(l, n * n, T{0});
   for (Index i = 0; i < n; ++i) {
     for (Index j = 0; j <= i; ++j) l[i * n + j] = (a[i * n + j] + a[j * n + i]) / 2;
   }
-#if defined(SHARDWISE_GEMM_BLAS)
-  const int size = detail::lapack_int(n);
-  int info = 0;
-  detail::Lapack<T>::potrf("U", &size, l, &size, &info);  // columns of LAPACK are rows here
-  Index failed = info > 0 ? info - 1 : -1;
-#else
-  Index failed = Eigen::internal::llt_inplace<T, Eigen::Lower>::blocked(factor);
-#endif
-  const Index done = failed < 0 ? n : failed;
-  for (Index i = 0; i < done; ++i) {
-    if (shardwise::detail::is_finite(l[i * n + i])) continue;  // a NaN that passed as a pivot
-    failed = i;
-    break;
-  }
+  const Index failed = cholesky_in_place(n, l, n);
   if (failed >= 0) std::fill(l + failed * n, l + n * n, std::numeric_limits<T>::quiet_NaN());
   return failed;
 }

@@ -62,22 +62,20 @@ class CholeskyRows {
       line_.compute(w * w * columns + 2 * below(round) * w * columns,
                     (below(round) + w) * w * static_cast<Index>(sizeof(T)));
       if (b.mesh.dry()) continue;
-      kernel::solve_triangular<kernel::Side::left>(w, columns, {}, data(diagonal_[i]), data(y), columns);
+      kernel::solve_triangular<kernel::Side::left>(w, columns, {}, data(diagonal_[i]), w, data(y), columns);
       for_own_rows(round, [&](Index row, Index in_round) {
         std::copy_n(data(y) + in_round * columns, columns, x + row * columns);
       });
-      for (Index k = 0; k < w * columns; ++k) data(y)[k] = -data(y)[k];
       const Index first = own_ - below(round);
-      kernel::gemm(no, no, below(round), columns, w, row(first) + done, n_, data(y), columns,
-                   x + first * columns, columns, true);
+      kernel::subtract_product(no, no, below(round), columns, w, row(first) + done, n_, data(y), columns,
+                               x + first * columns, columns);
     }
     for (std::size_t i = rounds.size(); i-- > 0;) {  // Lᵀ x = y
       const Round round = rounds[i];
       const Index done = round.front().position, w = size(round), first = own_ - below(round);
       const AnyTensor rest = line_.summed<T>(w, columns, [&](T* block) {
-        kernel::gemm(yes, no, w, columns, below(round), row(first) + done, n_, x + first * columns, columns,
-                     block, columns, false);
-        for (Index k = 0; k < w * columns; ++k) block[k] = -block[k];
+        kernel::subtract_product(yes, no, w, columns, below(round), row(first) + done, n_,
+                                 x + first * columns, columns, block, columns);
         for_own_rows(round, [&](Index row, Index in_round) {
           for (Index k = 0; k < columns; ++k) block[in_round * columns + k] += x[row * columns + k];
         });
@@ -85,7 +83,7 @@ class CholeskyRows {
       line_.compute(w * w * columns + 2 * below(round) * w * columns,
                     (below(round) + w) * w * static_cast<Index>(sizeof(T)));
       if (b.mesh.dry()) continue;
-      kernel::solve_triangular<kernel::Side::left>(w, columns, {.transposed = true}, data(diagonal_[i]),
+      kernel::solve_triangular<kernel::Side::left>(w, columns, {.transposed = true}, data(diagonal_[i]), w,
                                                    data(rest), columns);
       for_own_rows(round, [&](Index row, Index in_round) {
         std::copy_n(data(rest) + in_round * columns, columns, x + row * columns);
@@ -172,21 +170,26 @@ class CholeskyRows {
 
   constexpr void eliminate(Round round) {
     using enum kernel::Transpose;
-    const Index done = round.front().position, w = size(round), local = round.front().local,
-                left = std::max<Index>(0, own_ - local);
-    line_.compute(2 * left * w * done + w * w * w / 3 + below(round) * w * w);
+    const Index done = round.front().position, w = size(round), under = below(round), first = own_ - under;
+    line_.compute(2 * under * w * done + w * w * w / 3 + under * w * w);
     if (done > 0) {  // subtract the product of the columns that are done
-      const AnyTensor rows = gathered(
-          round, done, [&](Index i, T* to) { std::transform(row(i), row(i) + done, to, std::negate<T>()); });
-      if (left > 0 && !rows.mesh.dry())
-        kernel::gemm(no, yes, left, w, done, row(local), n_, data(rows), done, row(local) + done, n_, true);
+      const AnyTensor rows = gathered(round, done, [&](Index i, T* to) { std::copy_n(row(i), done, to); });
+      if (!rows.mesh.dry()) {
+        for (const Tile& tile : round) {  // up to the diagonal
+          if (tile.owner != line_.rank()) continue;
+          const Index before = tile.position - done;
+          kernel::subtract_product(no, yes, tile.size, before, done, row(tile.local), n_, data(rows), done,
+                                   row(tile.local) + done, n_);
+          kernel::subtract_gram(tile.size, done, row(tile.local), n_, row(tile.local) + tile.position, n_);
+        }
+        kernel::subtract_product(no, yes, under, w, done, row(first), n_, data(rows), done, row(first) + done,
+                                 n_);
+      }
     }
     diagonal_.push_back(gathered(round, w, [&](Index i, T* to) { std::copy_n(row(i) + done, w, to); }));
     if (l_.mesh.dry()) return;
-    struct Square;
-    T *const diagonal = data(diagonal_.back()), *const square = kernel::scratch<Square, T>(w * w);
-    std::copy_n(diagonal, w * w, square);
-    const Index pivot = kernel::cholesky(w, square, diagonal);
+    T* const diagonal = data(diagonal_.back());
+    const Index pivot = kernel::cholesky_in_place(w, diagonal, w);
     if (pivot >= 0) {
       const auto tile = std::find_if(round.begin(), round.end(), [&](const Tile& each) {
         return done + pivot < each.position + each.size;
@@ -197,8 +200,8 @@ class CholeskyRows {
     }
     for_own_rows(round,
                  [&](Index i, Index in_round) { std::copy_n(diagonal + in_round * w, w, row(i) + done); });
-    kernel::solve_triangular<kernel::Side::right>(w, below(round), {.transposed = true}, diagonal,
-                                                  row(own_ - below(round)) + done, n_);
+    kernel::solve_triangular<kernel::Side::right>(w, under, {.transposed = true}, diagonal, w,
+                                                  row(first) + done, n_);
   }
 
   const char* name_;

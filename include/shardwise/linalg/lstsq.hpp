@@ -45,7 +45,7 @@ void solve_upper(Index m, const View<const T, 2>& r, const View<T, 2>& x) {
     fail<std::runtime_error>(
         {"lstsq: column ", i, " of the matrix is zero, or depends on the columns before it"});
   }
-  kernel::solve_triangular<Side::left>(n, x.columns(), {.upper = true}, r.data, x.data, x.columns());
+  kernel::solve_triangular<Side::left>(n, x.columns(), {.upper = true}, r.data, n, x.data, x.columns());
 }
 
 /// a · w, where w is whole on every rank: its first `columns` columns.

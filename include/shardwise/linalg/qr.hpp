@@ -71,7 +71,7 @@ constexpr auto cholesky_qr(const X& x) {
 template <class T>
 double condition_of(Index n, const T* l) {
   RowMajorMatrix<T> inverse = RowMajorMatrix<T>::Identity(n, n);
-  kernel::solve_triangular<Side::left>(n, n, {}, l, inverse.data(), n);
+  kernel::solve_triangular<Side::left>(n, n, {}, l, n, inverse.data(), n);
   const auto norm = [](const auto& m) {
     return static_cast<double>(m.cwiseAbs().rowwise().sum().maxCoeff());
   };
