@@ -105,19 +105,20 @@ void gram(Index m, Index n, const T* x, T* c) {
   square.template triangularView<Eigen::StrictlyUpper>() = square.transpose();
 }
 
-/// Subtracts a · aᵀ from the lower triangle of c, where a is [m, k] and c [m, m].
+/// Subtracts a · aᵀ from the lower or the upper triangle of c, where a is [m, k] and c [m, m].
 template <class T>
-void subtract_gram(Index m, Index k, const T* a, Index lda, T* c, Index ldc) {
+void subtract_gram(bool upper, Index m, Index k, const T* a, Index lda, T* c, Index ldc) {
   if (m == 0 || k == 0) return;
 #if defined(SHARDWISE_GEMM_BLAS)
   using detail::lapack_int;
   const int rows = lapack_int(m), columns = lapack_int(k), a_step = lapack_int(lda), c_step = lapack_int(ldc);
   const T minus = -1, one = 1;
-  detail::Lapack<T>::syrk("U", "T", &rows, &columns, &minus, a, &a_step, &one, c, &c_step);
+  detail::Lapack<T>::syrk(upper ? "L" : "U", "T", &rows, &columns, &minus, a, &a_step, &one, c, &c_step);
 #else
-  detail::mapped(m, m, c, ldc)
-      .template selfadjointView<Eigen::Lower>()
-      .rankUpdate(detail::mapped(m, k, a, lda), T{-1});
+  auto square = detail::mapped(m, m, c, ldc);
+  const auto of_a = detail::mapped(m, k, a, lda);
+  upper ? square.template selfadjointView<Eigen::Upper>().rankUpdate(of_a, T{-1})
+        : square.template selfadjointView<Eigen::Lower>().rankUpdate(of_a, T{-1});
 #endif
 }
 
@@ -147,7 +148,7 @@ Index cholesky_in_place(Index n, T* a, Index ld) {
   T *const below = a + half * ld, *const corner = below + half;
   if (const Index failed = cholesky_in_place(half, a, ld); failed >= 0) return failed;
   solve_triangular<Side::right>(half, rest, {.transposed = true}, a, ld, below, ld);
-  subtract_gram(rest, half, below, ld, corner, ld);
+  subtract_gram(false, rest, half, below, ld, corner, ld);
   const Index failed = cholesky_in_place(rest, corner, ld);
   return failed < 0 ? -1 : half + failed;
 }

@@ -78,19 +78,19 @@ class TriangularEquations {
     struct Copy;
     T* const inverse = scratch<Inverse, T>(width * width);
     T size = 0, size_of_inverse = 0;
-    using Row = Eigen::Map<Eigen::Array<T, 1, width>>;
+    using Row = Eigen::Array<T, 1, width>;
     for (Index s = 0; s < n; ++s) {  // row i of factors · inverse = 1
       const Index i = forward_ ? n - 1 - s : s;
-      Row row(inverse + i * width);
-      row.setZero();
+      Row row = Row::Zero();
       T sum = std::abs(factor(first + i, first + i));
       for (Index k = forward_ ? i + 1 : 0; k < (forward_ ? n : i); ++k) {
         const T each = factor(first + i, first + k);
-        row -= each * Row(inverse + k * width);
+        row -= each * Eigen::Map<const Row>(inverse + k * width);
         sum += std::abs(each);
       }
       row[i] += 1;
       row /= factor(first + i, first + i);
+      Eigen::Map<Row>(inverse + i * width) = row;
       const T sum_of_inverse = row.abs().sum();
       if (!shardwise::detail::is_finite(sum_of_inverse)) return false;
       size = std::max(size, sum), size_of_inverse = std::max(size_of_inverse, sum_of_inverse);

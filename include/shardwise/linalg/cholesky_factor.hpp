@@ -15,6 +15,8 @@
 /// rank updates its own rows in the columns of the step. Then it gathers the square block on the diagonal, which every
 /// rank factorizes and keeps.
 
+#include <optional>
+
 #include <shardwise/kernel/factor.hpp>
 #include <shardwise/kernel/random.hpp>
 #include <shardwise/linalg/batch.hpp>
@@ -38,14 +40,9 @@ class CholeskyRows {
     AnyTensor rows = redistributed_to(std::move(a), line_.rows(), line_.type);
     l_ = line_.tensor({n_, n_}, line_.rows());
     own_ = l_.box().size[0];
-    check_symmetric(rows);
-    for (const Round round : order_.rounds()) {
-      if (l_.mesh.dry()) break;
-      const Round until(order_.tiles().data(), &round.back() + 1);  // later columns are not read
-      for_own_rows(round, [&](Index i, Index) { permute(until, data(rows) + i * n_, row(i)); });
-    }
+    read(rows);
     rows = AnyTensor();
-    for (const Round round : order_.rounds()) eliminate(round);
+    factorize();
   }
 
   /// x with A x = b: [n, r], sharded by rows; b is changed in place.
@@ -62,7 +59,8 @@ class CholeskyRows {
       line_.compute(w * w * columns + 2 * below(round) * w * columns,
                     (below(round) + w) * w * static_cast<Index>(sizeof(T)));
       if (b.mesh.dry()) continue;
-      kernel::solve_triangular<kernel::Side::left>(w, columns, {}, data(diagonal_[i]), w, data(y), columns);
+      kernel::solve_triangular<kernel::Side::left>(w, columns, {.upper = turned(i)}, data(diagonal_[i]), w,
+                                                   data(y), columns);
       for_own_rows(round, [&](Index row, Index in_round) {
         std::copy_n(data(y) + in_round * columns, columns, x + row * columns);
       });
@@ -83,7 +81,7 @@ class CholeskyRows {
       line_.compute(w * w * columns + 2 * below(round) * w * columns,
                     (below(round) + w) * w * static_cast<Index>(sizeof(T)));
       if (b.mesh.dry()) continue;
-      kernel::solve_triangular<kernel::Side::left>(w, columns, {.transposed = true}, data(diagonal_[i]), w,
+      kernel::solve_triangular<kernel::Side::left>(w, columns, {turned(i), true}, data(diagonal_[i]), w,
                                                    data(rest), columns);
       for_own_rows(round, [&](Index row, Index in_round) {
         std::copy_n(data(rest) + in_round * columns, columns, x + row * columns);
@@ -103,9 +101,14 @@ class CholeskyRows {
     return std::clamp<Index>(n / ranks / std::max(8, ranks), 1, std::max(1, 512 / ranks));
   }
 
-  /// Throws, on all ranks, unless (A - Aᵀ) v is as good as 0 for a random v. Which elements of A are read depends on
-  /// the ranks, so others must not differ.
-  constexpr void check_symmetric(const AnyTensor& a) const {
+  /// Whether the rows of a round are eliminated from the last to the first. Every other round is turned: the first rank
+  /// has least to do in one, and most in the next.
+  static constexpr bool turned(std::size_t round) { return round % 2 == 1; }
+
+  /// Copies what L starts from: the rows, up to the columns that are eliminated with them. Throws, on all ranks, unless
+  /// (A - Aᵀ) v is as good as 0 for a random v. Which elements of A are read depends on the ranks, so others must not
+  /// differ.
+  constexpr void read(const AnyTensor& a) {
     const AnyTensor sums = line_.summed<T>(2, n_, [&](T* off) {
       using Vector = Eigen::Matrix<T, Eigen::Dynamic, 1>;
       Vector v(n_);
@@ -113,11 +116,15 @@ class CholeskyRows {
       const Vector sizes_of_v = v.cwiseAbs();
       Eigen::Map<Vector> difference(off, n_);
       const Index begin = a.box().begin[0];
-      for (Index i = 0; i < own_; ++i) {
-        const Eigen::Map<const Vector> of_row(data(a) + i * n_, n_);
-        off[begin + i] += of_row.dot(v);
-        off[n_ + begin + i] = of_row.cwiseAbs().dot(sizes_of_v);
-        difference -= v[begin + i] * of_row;
+      for (const Round round : order_.rounds()) {
+        const Round until(order_.tiles().data(), &round.back() + 1);
+        for_own_rows(round, [&](Index i, Index) {
+          const Eigen::Map<const Vector> of_row(data(a) + i * n_, n_);
+          off[begin + i] += of_row.dot(v);
+          off[n_ + begin + i] = of_row.cwiseAbs().dot(sizes_of_v);
+          difference -= v[begin + i] * of_row;
+          permute(until, of_row.data(), row(i));
+        });
       }
     });
     line_.compute(6 * own_ * n_, own_ * n_ * static_cast<Index>(sizeof(T)));
@@ -150,58 +157,114 @@ class CholeskyRows {
         f(tile.local + i, tile.position - round.front().position + i);
     }
   }
+  /// This rank's rows in a round.
+  constexpr std::optional<Tile> own_tile(Round round) const {
+    for (const Tile& tile : round) {
+      if (tile.owner == line_.rank()) return tile;
+    }
+    return std::nullopt;
+  }
   /// The rows of a round, [size, width] on every rank. `write(row, to)` writes one of this rank's.
   template <class Write>
   constexpr AnyTensor gathered(Round round, Index width, Write write) const {
+    return in_order(round, width, begin_to_gather(round, width, write)->finish());
+  }
+  template <class Write>
+  constexpr Shared<AnyInFlight> begin_to_gather(Round round, Index width, Write write) const {
     const Index height = round.front().size;  // the first rank has most
-    AnyTensor all = line_.gathered<T>(height, width, [&](T* block) {
+    return line_.begin_to_gather<T>(height, width, [&](T* block) {
       const Index own = std::clamp<Index>(own_ - round.front().local, 0, height);
       std::fill_n(block + own * width, (height - own) * width, T{0});
       for_own_rows(round, [&](Index row, Index) { write(row, block + (row - round.front().local) * width); });
     });
+  }
+  constexpr AnyTensor in_order(Round round, Index width, AnyTensor all) const {
     if (all.mesh.dry()) return all;
     for (const Tile& tile : round) {
       T* const to = data(all) + (tile.position - round.front().position) * width;
-      const T* const from = data(all) + tile.owner * height * width;
+      const T* const from = data(all) + tile.owner * round.front().size * width;
       if (to != from) std::copy_n(from, tile.size * width, to);
     }
     return all;
   }
 
-  constexpr void eliminate(Round round) {
+  /// The rows of a round of L in some of its columns.
+  struct Columns {
+    Index begin, width;
+    AnyTensor rows;
+  };
+  /// Subtracts from columns [from, to) of a round, in `count` of this rank's rows, what columns contribute that are done.
+  constexpr void subtract(Index first, Index count, Round round, Index from, Index to,
+                          const Columns& done) const {
     using enum kernel::Transpose;
-    const Index done = round.front().position, w = size(round), under = below(round), first = own_ - under;
-    line_.compute(2 * under * w * done + w * w * w / 3 + under * w * w);
-    if (done > 0) {  // subtract the product of the columns that are done
-      const AnyTensor rows = gathered(round, done, [&](Index i, T* to) { std::copy_n(row(i), done, to); });
-      if (!rows.mesh.dry()) {
-        for (const Tile& tile : round) {  // up to the diagonal
-          if (tile.owner != line_.rank()) continue;
-          const Index before = tile.position - done;
-          kernel::subtract_product(no, yes, tile.size, before, done, row(tile.local), n_, data(rows), done,
-                                   row(tile.local) + done, n_);
-          kernel::subtract_gram(tile.size, done, row(tile.local), n_, row(tile.local) + tile.position, n_);
-        }
-        kernel::subtract_product(no, yes, under, w, done, row(first), n_, data(rows), done, row(first) + done,
-                                 n_);
+    if (done.width == 0 || done.rows.mesh.dry()) return;
+    kernel::subtract_product(no, yes, count, to - from, done.width, row(first) + done.begin, n_,
+                             data(done.rows) + from * done.width, done.width,
+                             row(first) + round.front().position + from, n_);
+  }
+  /// The same for this rank's rows of the round, in the columns of rows that are eliminated before them.
+  constexpr void subtract_above(std::size_t index, const Columns& done) const {
+    const Round round = order_.rounds()[index];
+    const std::optional<Tile> own = own_tile(round);
+    if (!own) return;
+    const Index begin = own->position - round.front().position, end = begin + own->size;
+    subtract(own->local, own->size, round, turned(index) ? end : 0, turned(index) ? size(round) : begin,
+             done);
+  }
+
+  constexpr void factorize() {
+    const std::vector<Round> rounds = order_.rounds();
+    Columns sent{};  // the round's rows in the columns that were done a round ago
+    for (std::size_t i = 0; i < rounds.size(); ++i) {
+      const Round round = rounds[i];
+      const Index done = round.front().position, w = size(round), under = below(round), first = own_ - under;
+      Columns last{sent.width, done - sent.width, {}}, next{};
+      if (done > 0) last.rows = gathered(round, last.width, columns(last.begin, last.width));
+      const bool sends = i + 1 < rounds.size() && done > 0;
+      const Shared<AnyInFlight> coming =
+          sends ? begin_to_gather(rounds[i + 1], done, columns(0, done)) : Shared<AnyInFlight>();
+
+      if (!turned(i)) subtract_above(i, sent);
+      subtract_above(i, last);
+      const std::optional<Tile> own = own_tile(round);
+      if (own && !l_.mesh.dry()) {
+        kernel::subtract_gram(turned(i), own->size, done, row(own->local), n_,
+                              row(own->local) + own->position, n_);
       }
+      subtract(first, under, round, 0, w, sent);
+      subtract(first, under, round, 0, w, last);
+      if (sends) next = {0, done, in_order(rounds[i + 1], done, coming->finish())};
+      if (sends && turned(i + 1))
+        subtract_above(i + 1, next);  // the ranks with least to do in this round have most
+      line_.compute(2 * under * w * done + (own ? own->size * w * done : 0) + w * w * w / 3 + under * w * w);
+
+      diagonal_.push_back(gathered(round, w, columns(done, w)));
+      if (!l_.mesh.dry()) {
+        factorize_diagonal(i, round);
+        kernel::solve_triangular<kernel::Side::right>(w, under, {turned(i), true}, data(diagonal_[i]), w,
+                                                      row(first) + done, n_);
+      }
+      sent = std::move(next);
     }
-    diagonal_.push_back(gathered(round, w, [&](Index i, T* to) { std::copy_n(row(i) + done, w, to); }));
-    if (l_.mesh.dry()) return;
-    T* const diagonal = data(diagonal_.back());
-    const Index pivot = kernel::cholesky_in_place(w, diagonal, w);
-    if (pivot >= 0) {
-      const auto tile = std::find_if(round.begin(), round.end(), [&](const Tile& each) {
-        return done + pivot < each.position + each.size;
-      });
-      fail<std::runtime_error>({name_,
-                                ": the matrix is not positive definite, or not finite: the pivot of row ",
-                                tile->row + done + pivot - tile->position, " is not a positive number"});
-    }
-    for_own_rows(round,
-                 [&](Index i, Index in_round) { std::copy_n(diagonal + in_round * w, w, row(i) + done); });
-    kernel::solve_triangular<kernel::Side::right>(w, under, {.transposed = true}, diagonal, w,
-                                                  row(first) + done, n_);
+  }
+  /// Copies some columns of a row of L.
+  constexpr auto columns(Index begin, Index width) const {
+    return [this, begin, width](Index i, T* to) { std::copy_n(row(i) + begin, width, to); };
+  }
+  void factorize_diagonal(std::size_t index, Round round) const {
+    const Index w = size(round);
+    T* const square = data(diagonal_[index]);
+    if (turned(index)) std::reverse(square, square + w * w);
+    Index pivot = kernel::cholesky_in_place(w, square, w);
+    if (turned(index)) std::reverse(square, square + w * w);
+    if (pivot < 0) return;
+    if (turned(index)) pivot = w - 1 - pivot;
+    const Index place = round.front().position + pivot;
+    const auto tile = std::find_if(round.begin(), round.end(),
+                                   [&](const Tile& each) { return place < each.position + each.size; });
+    fail<std::runtime_error>({name_,
+                              ": the matrix is not positive definite, or not finite: the pivot of row ",
+                              tile->row + place - tile->position, " is not a positive number"});
   }
 
   const char* name_;
