@@ -49,6 +49,23 @@ TEST_CASE("residuals, for extents from 0 to 257, in float and double") {
     check<double, Replicate, Shard<1>, Replicate, Replicate>(n, 2);
   }
 }
+TEST_CASE("without a check of symmetry, each row counts up to the columns that are eliminated with it") {
+  const Grid mesh = grid();
+  const Matrix<double> any_matrix = random_matrix<double>(90, 90, 1), b = random_matrix<double>(90, 2, 2);
+  const Matrix<double> positive = any_matrix * any_matrix.transpose() + Matrix<double>::Identity(90, 90);
+  const auto a = distribute<Shard<0>, Shard<0>>(mesh, positive), y = distribute<Shard<0>, Shard<0>>(mesh, b);
+  const CholeskyFactor factor(a, {.check_symmetry = false});
+  CHECK(residual<double>(positive, full_tensor(factor.solve(y)), b) <= 1);
+}
+TEST_CASE("the row whose pivot is not positive, in turned rounds too") {
+  const Grid mesh = grid();
+  for (const Index row : {0, 17, 40, 63, 89}) {
+    Matrix<double> a = Matrix<double>::Identity(90, 90);
+    a(row, row) = -1;
+    CHECK_THROWS_WITH(CholeskyFactor(distribute<Shard<0>, Shard<0>>(mesh, a)),
+                      doctest::Contains(("the pivot of row " + std::to_string(row) + " is").c_str()));
+  }
+}
 TEST_CASE("residuals in other layouts, and a right side without columns") {
   check<double, Shard<1>, Replicate, Shard<1>, Shard<1>>(40, 5);
   check<double, Reduced, Shard<0>, Reduced, Shard<0>>(40, 4);

@@ -10,10 +10,10 @@
 /// const CholeskyFactor factor(a);     // a: [n, n], any layout
 /// const auto x = factor.solve(b);     // b: [n] or [n, r], any layout; x has the layout of b
 /// ```
-/// Each rank keeps rows of a matrix L with P A Pᵀ = L Lᵀ, where P is the order of elimination. A step eliminates
+/// Each rank keeps rows of a matrix L with P A Pᵀ = L Lᵀ, where P is the order of elimination. A round eliminates
 /// a few rows of each rank (see linalg/elimination.hpp). It gathers the finished columns of these rows, and each
-/// rank updates its own rows in the columns of the step. Then it gathers the square block on the diagonal, which every
-/// rank factorizes and keeps.
+/// rank updates its own rows in the columns of the round. Then it gathers the square block on the diagonal, which every
+/// rank factorizes and keeps. Most columns were finished a round ago, and travel while the round before is computed.
 
 #include <optional>
 
@@ -31,7 +31,7 @@ namespace detail {
 template <class T>
 class CholeskyRows {
  public:
-  constexpr explicit CholeskyRows(AnyTensor a, const char* name = "CholeskyFactor")
+  constexpr explicit CholeskyRows(AnyTensor a, const char* name = "CholeskyFactor", bool check = true)
       : name_(name),
         line_{a.mesh, a.type},
         n_(a.shape[0]),
@@ -40,7 +40,7 @@ class CholeskyRows {
     AnyTensor rows = redistributed_to(std::move(a), line_.rows(), line_.type);
     l_ = line_.tensor({n_, n_}, line_.rows());
     own_ = l_.box().size[0];
-    read(rows);
+    check ? read_and_check(rows) : read(rows);
     rows = AnyTensor();
     factorize();
   }
@@ -105,10 +105,24 @@ class CholeskyRows {
   /// has least to do in one, and most in the next.
   static constexpr bool turned(std::size_t round) { return round % 2 == 1; }
 
-  /// Copies what L starts from: the rows, up to the columns that are eliminated with them. Throws, on all ranks, unless
-  /// (A - Aᵀ) v is as good as 0 for a random v. Which elements of A are read depends on the ranks, so others must not
-  /// differ.
+  /// Copies what L starts from: each row, up to the columns that are eliminated with it. `visit(i, row)` gets the rows of A.
+  template <class Visit>
+  void copy_rows(const AnyTensor& a, Visit visit) const {
+    for (const Round round : order_.rounds()) {
+      const Round until(order_.tiles().data(), &round.back() + 1);
+      for_own_rows(round, [&](Index i, Index) {
+        const T* const from = data(a) + i * n_;
+        visit(i, from);
+        permute(until, from, row(i));
+      });
+    }
+  }
   constexpr void read(const AnyTensor& a) {
+    if (!a.mesh.dry()) copy_rows(a, [](Index, const T*) {});
+  }
+  /// The same, which throws, on all ranks, unless (A - Aᵀ) v is as good as 0 for a random v. Which elements of A are read
+  /// depends on the ranks, so others must not differ.
+  constexpr void read_and_check(const AnyTensor& a) {
     const AnyTensor sums = line_.summed<T>(2, n_, [&](T* off) {
       using Vector = Eigen::Matrix<T, Eigen::Dynamic, 1>;
       Vector v(n_);
@@ -116,16 +130,12 @@ class CholeskyRows {
       const Vector sizes_of_v = v.cwiseAbs();
       Eigen::Map<Vector> difference(off, n_);
       const Index begin = a.box().begin[0];
-      for (const Round round : order_.rounds()) {
-        const Round until(order_.tiles().data(), &round.back() + 1);
-        for_own_rows(round, [&](Index i, Index) {
-          const Eigen::Map<const Vector> of_row(data(a) + i * n_, n_);
-          off[begin + i] += of_row.dot(v);
-          off[n_ + begin + i] = of_row.cwiseAbs().dot(sizes_of_v);
-          difference -= v[begin + i] * of_row;
-          permute(until, of_row.data(), row(i));
-        });
-      }
+      copy_rows(a, [&](Index i, const T* from) {
+        const Eigen::Map<const Vector> of_row(from, n_);
+        off[begin + i] += of_row.dot(v);
+        off[n_ + begin + i] = of_row.cwiseAbs().dot(sizes_of_v);
+        difference -= v[begin + i] * of_row;
+      });
     });
     line_.compute(6 * own_ * n_, own_ * n_ * static_cast<Index>(sizeof(T)));
     if (a.mesh.dry()) return;
@@ -221,8 +231,8 @@ class CholeskyRows {
       Columns last{sent.width, done - sent.width, {}}, next{};
       if (done > 0) last.rows = gathered(round, last.width, columns(last.begin, last.width));
       const bool sends = i + 1 < rounds.size() && done > 0;
-      const Shared<AnyInFlight> coming =
-          sends ? begin_to_gather(rounds[i + 1], done, columns(0, done)) : Shared<AnyInFlight>();
+      Shared<AnyInFlight> coming;
+      if (sends) coming = begin_to_gather(rounds[i + 1], done, columns(0, done));
 
       if (!turned(i)) subtract_above(i, sent);
       subtract_above(i, last);
@@ -298,6 +308,11 @@ struct CholeskySolveLayout {
 
 }  // namespace detail
 
+struct CholeskyOptions {
+  /// Without it, half of the matrix is not read, and a matrix that is not symmetric gives wrong solutions.
+  bool check_symmetry = true;
+};
+
 /// `A`: the type of the matrix, a tensor [n, n] of float or double, in any layout but a pending maximum or minimum.
 template <class A>
 class CholeskyFactor {
@@ -307,7 +322,8 @@ class CholeskyFactor {
   /// Throws, on all ranks, `std::invalid_argument` if the matrix is not square, or a row differs from its column by
   /// more than about √ε of its size; `std::runtime_error` if it is not positive definite or not finite. Collective over
   /// the mesh.
-  constexpr explicit CholeskyFactor(const A& a) : mesh_(a.mesh()), rows_(detail::AnyTensor(a)) {}
+  constexpr explicit CholeskyFactor(const A& a, CholeskyOptions options = {})
+      : mesh_(a.mesh()), rows_(detail::AnyTensor(a), "CholeskyFactor", options.check_symmetry) {}
 
   /// x with A x = b, in the layout of b: a tensor [n] or [n, r], with elements of A's type. Throws
   /// `std::invalid_argument` for other extents. Collective.
@@ -334,7 +350,7 @@ class CholeskyFactor {
   detail::CholeskyRows<typename A::Element> rows_;
 };
 template <class A>
-CholeskyFactor(const A&) -> CholeskyFactor<typename detail::CholeskyMatrix<A>::type>;
+CholeskyFactor(const A&, CholeskyOptions = {}) -> CholeskyFactor<typename detail::CholeskyMatrix<A>::type>;
 template <IllFormed Why>
 class CholeskyFactor<Why>;  // see Why
 
