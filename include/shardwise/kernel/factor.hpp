@@ -87,22 +87,31 @@ auto mapped(Index n, Index columns, T* x, Index ld) {
 
 }  // namespace detail
 
-/// c := xᵀ · x, where x is [m, n]. It computes one triangle, half the flops of a product.
+/// Adds xᵀ · x to the lower triangle of c, where x is [m, n] and c [n, n]: half the flops of a product.
+template <class T>
+void add_gram(Index m, Index n, const T* x, T* c) {
+  if (m == 0 || n == 0) return;
+#if defined(SHARDWISE_GEMM_BLAS)
+  const int rows = detail::lapack_int(m), columns = detail::lapack_int(n);
+  const T one = 1;
+  detail::Lapack<T>::syrk("U", "N", &columns, &rows, &one, x, &columns, &one, c, &columns);
+#else
+  detail::mapped(n, n, c).template selfadjointView<Eigen::Lower>().rankUpdate(
+      detail::mapped(m, n, x).transpose());
+#endif
+}
+/// Copies the lower triangle of c [n, n] to the upper one.
+template <class T>
+void mirror(Index n, T* c) {
+  auto square = detail::mapped(n, n, c);
+  square.template triangularView<Eigen::StrictlyUpper>() = square.transpose();
+}
+/// c := xᵀ · x, where x is [m, n].
 template <class T>
 void gram(Index m, Index n, const T* x, T* c) {
-  if (n == 0) return;
   std::fill_n(c, n * n, T{0});
-  auto square = detail::mapped(n, n, c);
-  if (m > 0) {
-#if defined(SHARDWISE_GEMM_BLAS)
-    const int rows = detail::lapack_int(m), columns = detail::lapack_int(n);
-    const T one = 1, zero = 0;
-    detail::Lapack<T>::syrk("U", "N", &columns, &rows, &one, x, &columns, &zero, c, &columns);
-#else
-    square.template selfadjointView<Eigen::Lower>().rankUpdate(detail::mapped(m, n, x).transpose());
-#endif
-  }
-  square.template triangularView<Eigen::StrictlyUpper>() = square.transpose();
+  add_gram(m, n, x, c);
+  mirror(n, c);
 }
 
 /// Subtracts a · aᵀ from the lower or the upper triangle of c, where a is [m, k] and c [m, m].

@@ -86,15 +86,58 @@ constexpr bool is_conditioned(const L& l, double limit) {
   return failed_pivot(l, [](Index) { return Index{-1}; }) == no_failure && condition_of(n, l.data()) <= limit;
 }
 
-/// The two steps of CholeskyQR2; nothing if they fail, or if the first finds a condition number above `limit`.
+/// The two steps of CholeskyQR2 on a tape; nothing if they fail.
 template <class Result, Operand X>
-constexpr std::optional<Result> cholesky_qr2(const X& x, double limit) {
+constexpr std::optional<Result> cholesky_qr2_on_tape(const X& x, double limit) {
   const auto first = cholesky_qr(x);
   if (!is_conditioned(value_of(first.r), limit)) return {};
   const auto second = cholesky_qr(first.q);
   if (!is_conditioned(value_of(second.r), 100)) return {};
   const auto r = contract<"km, nk -> mn">(second.r, first.r);
   return Result{second.q, redistribute_to<whole_of<tensor_of<decltype(r)>>>(r)};
+}
+
+/// q := x · l⁻ᵀ of [m, n], a block of rows at a time. Adds qᵀ · q to `products`, if given, while a block is in the cache.
+template <class T>
+void divide_rows(Index m, Index n, const T* x, const T* l, T* q, T* products) {
+  const Index height = std::max<Index>(64, 65536 / std::max<Index>(1, n));
+  for (Index i = 0; i < m; i += height) {
+    const Index rows = std::min(height, m - i);
+    T* const block = q + i * n;
+    if (q != x) std::copy_n(x + i * n, rows * n, block);
+    kernel::solve_triangular<Side::right>(n, rows, {.transposed = true}, l, n, block, n);
+    if (products) kernel::add_gram(rows, n, block, products);
+  }
+  if (products) kernel::mirror(n, products);
+}
+
+/// The two steps of CholeskyQR2; nothing if they fail, or if the first finds a condition number above `limit`.
+template <TensorType X>
+constexpr std::optional<Qr<X, whole_of<X>>> cholesky_qr2(const X& x, double limit) {
+  const Index m = x.local_shape()[0], n = x.shape()[1], bytes = m * n * Index{sizeof(typename X::Element)};
+  const bool dry = x.mesh().dry();
+  const auto factor = [](auto products) {
+    return apply(CholeskyOp{}, redistribute_to<finished_of<decltype(products)>>(std::move(products)));
+  };
+  const auto first = factor(gram(x));
+  if (!is_conditioned(first, limit)) return {};
+  X q(x.mesh(), x.shape());
+  decltype(gram(x)) products(x.mesh(), {n, n});
+  count_work(x.mesh(), m * n * (2 * n + 1), 2 * bytes, "qr");
+  if (!dry) {
+    auto* const sums = products.writable().data;
+    std::fill_n(sums, n * n, 0);
+    divide_rows(m, n, x.data(), first.data(), q.writable().data, sums);
+  }
+  const auto second = factor(std::move(products));
+  if (!is_conditioned(second, 100)) return {};
+  count_work(x.mesh(), m * n * n, 2 * bytes, "qr");
+  if (!dry) {
+    auto* const rows = q.writable().data;
+    divide_rows<typename X::Element>(m, n, rows, second.data(), rows, nullptr);
+  }
+  const auto r = contract<"km, nk -> mn">(second, first);
+  return Qr<X, whole_of<X>>{q, redistribute_to<whole_of<tensor_of<decltype(r)>>>(r)};
 }
 
 template <TensorType X>
@@ -168,13 +211,14 @@ constexpr auto qr(const X& x, QrOptions options = {}) {
     const double limit = only ? std::numeric_limits<double>::max() : is_double ? 1e7 : 1e3;
     using Tensors = Qr<Q, whole_of<Q>>;
     using Vars = Qr<Var<Q, any_tracked<X>>, Var<whole_of<Q>, any_tracked<X>>>;
-    if (options.method != QrMethod::tsqr || any_on_tape<X>) {
-      const auto found = detail::cholesky_qr2<std::conditional_t<any_on_tape<X>, Vars, Tensors>>(x, limit);
-      if (found) return *found;
-    }
-    if constexpr (!any_on_tape<X>) {
+    if constexpr (any_on_tape<X>) {
+      if (const auto found = detail::cholesky_qr2_on_tape<Vars>(x, limit)) return *found;
+    } else {
+      if (options.method != QrMethod::tsqr) {
+        if (const auto found = detail::cholesky_qr2(block, limit)) return *found;
+      }
       if (options.method != QrMethod::cholesky2) {
-        Tensors found = detail::tsqr(x);
+        Tensors found = detail::tsqr(block);
         detail::make_unique(found);
         return found;
       }
