@@ -30,6 +30,8 @@ struct Lapack;
   void letter##potrf_(const char*, const int*, T*, const int*, int*);                                      \
   void letter##geqrf_(const int*, const int*, T*, const int*, T*, T*, const int*, int*);                   \
   void letter##orgqr_(const int*, const int*, const int*, T*, const int*, const T*, T*, const int*, int*); \
+  void letter##tpqrt_(const int*, const int*, const int*, const int*, T*, const int*, T*, const int*, T*,  \
+                      const int*, T*, int*);                                                               \
   void letter##syevd_(const char*, const char*, const int*, T*, const int*, T*, T*, const int*, int*,      \
                       const int*, int*);                                                                   \
   void letter##gesdd_(const char*, const int*, const int*, T*, const int*, T*, T*, const int*, T*,         \
@@ -39,6 +41,7 @@ struct Lapack;
   struct Lapack<T> {                                                                                       \
     static constexpr auto potrf = &letter##potrf_;                                                         \
     static constexpr auto geqrf = &letter##geqrf_;                                                         \
+    static constexpr auto tpqrt = &letter##tpqrt_;                                                         \
     static constexpr auto orgqr = &letter##orgqr_;                                                         \
     static constexpr auto syevd = &letter##syevd_;                                                         \
     static constexpr auto gesdd = &letter##gesdd_;                                                         \
@@ -178,7 +181,7 @@ Index cholesky(Index n, const T* a, T* l) {
 
 namespace detail {
 
-/// `qr` in one block.
+/// a = q · r at once, where a is [m, n], q is [m, k] and r is [k, n] with k = min(m, n). `a` is overwritten by q.
 template <class T>
 void qr_of_block(Index m, Index n, T* a, T* r) {
   const Index k = std::min(m, n);
@@ -214,28 +217,5 @@ void qr_of_block(Index m, Index n, T* a, T* r) {
 }
 
 }  // namespace detail
-
-/// a = q · r by Householder reflections, where a is [m, n], q is [m, k] and r is [k, n] with k = min(m, n). `a` is
-/// overwritten by q. A tall matrix is factorized in blocks of rows, and so are the r of all blocks.
-template <class T>
-void qr(Index m, Index n, T* a, T* r) {
-  const Index height = n == 0 ? 0 : std::max(4 * n, 65536 / n), blocks = n == 0 ? 0 : m / height;
-  if (blocks < 2) return detail::qr_of_block(m, n, a, r);
-  struct Block;
-  std::vector<T> upper(static_cast<std::size_t>(blocks * n * n));
-  const auto each = [&](auto f) {
-    for (Index i = 0; i < blocks; ++i) {
-      const Index begin = i * m / blocks, end = (i + 1) * m / blocks;
-      f(end - begin, a + begin * n, upper.data() + i * n * n);
-    }
-  };
-  each([&](Index rows, T* q, T* own) { detail::qr_of_block(rows, n, q, own); });
-  qr(blocks * n, n, upper.data(), r);
-  each([&](Index rows, T* q, const T* own) {
-    T* const copy = scratch<Block, T>(rows * n);
-    std::copy_n(q, rows * n, copy);
-    gemm(Transpose::no, Transpose::no, rows, n, n, copy, n, own, n, q, n, false);
-  });
-}
 
 }  // namespace shardwise::kernel

@@ -17,6 +17,7 @@
 /// - `automatic` takes `cholesky2`, and `tsqr` instead where that fails or the condition number is above 1e7 (float:
 ///   1e3). All ranks have the same r, so they decide alike. A dry run counts `cholesky2`.
 
+#include <shardwise/kernel/householder_qr.hpp>
 #include <shardwise/kernel/sums.hpp>
 #include <shardwise/linalg/cholesky.hpp>
 #include <shardwise/linalg/gram.hpp>
@@ -142,32 +143,30 @@ constexpr std::optional<Qr<X, whole_of<X>>> cholesky_qr2(const X& x, double limi
 
 template <TensorType X>
 constexpr Qr<X, whole_of<X>> tsqr(const X& x) {
+  using T = typename X::Element;
   constexpr AxisSet cutting = X::layout.axes_sharding(0);
   const auto& mesh = x.mesh();
   const Index n = x.shape()[1], rows = x.local_shape()[0], k = std::min(rows, n);
-  X q(mesh, x.shape());
-  count_work(mesh, 4 * rows * n * k, 4 * rows * n * Index{sizeof(typename X::Element)});
-  if (!mesh.dry()) std::copy_n(x.data(), rows * n, q.writable().data);
+  count_work(mesh, 4 * rows * n * k, 4 * rows * n * Index{sizeof(T)}, "qr");
+  X reflections(mesh, x.shape()), q(mesh, x.shape());
+  if (!mesh.dry()) std::copy_n(x.data(), rows * n, reflections.writable().data);
   if constexpr (cutting == 0) {
     whole_of<X> r(mesh, {n, n});
-    if (!mesh.dry()) kernel::qr(rows, n, q.writable().data, r.writable().data);
+    if (!mesh.dry()) kernel::qr(rows, n, reflections.writable().data, r.writable().data, q.writable().data);
     return {q, r};
   } else {
     // Blocks of balanced rows give blocks of balanced min(rows, n), so the factors of all ranks are one tensor.
     const Index blocks = group_size(mesh.sizes(), X::MeshOf::axes, cutting);
-    X factors(mesh, {x.shape()[0] / blocks >= n ? blocks * n : x.shape()[0], n}), y(mesh, x.shape());
-    if (!mesh.dry()) kernel::qr(rows, n, q.writable().data, factors.writable().data);
+    X factors(mesh, {x.shape()[0] / blocks >= n ? blocks * n : x.shape()[0], n});
+    std::optional<kernel::HouseholderQr<T>> f;
+    if (!mesh.dry()) f.emplace(rows, n, reflections.writable().data, factors.writable().data);
     constexpr int last = std::bit_width(cutting) - 1;
     constexpr Layout gathered =
         Layout::by_axis(X::MeshOf::axes, [](int axis) { return axis == last ? replicate : X::layout[axis]; });
     const auto upper = tsqr(redistribute_to<with_layout<X, packed(gathered)>>(std::move(factors)));
     const X own = redistribute_to<X>(upper.q);
-    count_work(mesh, 2 * rows * n * k, 2 * rows * n * Index{sizeof(typename X::Element)});
-    if (!mesh.dry()) {
-      kernel::gemm(kernel::Transpose::no, kernel::Transpose::no, rows, n, k, q.data(), k, own.data(), n,
-                   y.writable().data, n, false);
-    }
-    return {y, upper.r};
+    if (f) f->multiply(n, own.data(), q.writable().data);
+    return {q, upper.r};
   }
 }
 
