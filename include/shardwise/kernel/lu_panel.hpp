@@ -13,8 +13,6 @@ namespace shardwise::kernel {
 
 namespace detail {
 
-struct LuCorner;
-
 /// Columns [begin, end) of x, which has `width`; rows from `begin` on. Swaps whole rows, and their numbers in `order`.
 /// Half the columns at a time (Toledo, "Locality of reference in LU decomposition with partial pivoting", 1997), so
 /// that most of the work is products.
@@ -42,16 +40,15 @@ Index lu_columns(Index rows, Index width, Index begin, Index end, T* x, Index* o
   const Index middle = begin + (end - begin) / 2, left = middle - begin, right = end - middle;
   const Index failed = lu_columns(rows, width, begin, middle, x, order);
   if (failed >= 0) return failed;
-  T* const corner = scratch<LuCorner, T>(left * right);
   for (Index i = begin; i < middle; ++i) {  // u = l⁻¹ x
     for (Index l = begin; l < i; ++l) {
       const T factor = x[i * width + l];
       for (Index j = middle; j < end; ++j) x[i * width + j] -= factor * x[l * width + j];
     }
-    for (Index j = 0; j < right; ++j) corner[(i - begin) * right + j] = -x[i * width + middle + j];
   }
-  gemm(Transpose::no, Transpose::no, rows - middle, right, left, x + middle * width + begin, width, corner,
-       right, x + middle * width + middle, width, true);
+  T* const lower = x + middle * width;
+  subtract_product(Transpose::no, Transpose::no, rows - middle, right, left, lower + begin, width,
+                   x + begin * width + middle, width, lower + middle, width);
   return lu_columns(rows, width, middle, end, x, order);
 }
 
