@@ -6,6 +6,7 @@
 /// LU of a tall block with partial pivoting, row-major: the part of a factorization that all ranks do alike.
 
 #include <utility>
+#include <vector>
 
 #include <shardwise/kernel/factor.hpp>
 
@@ -60,6 +61,31 @@ template <class T>
 Index lu_panel(Index rows, Index width, T* x, Index* order) {
   for (Index i = 0; i < rows; ++i) order[i] = i;
   return detail::lu_columns(rows, width, 0, width, x, order);
+}
+
+/// order := numbers of the rows of x [rows, width], rows > width, of which the first `width` span them: pivots of LU,
+/// without the columns that depend on others.
+template <class T>
+void spanning_rows(Index rows, Index width, const T* x, Index* order) {
+  std::vector<Index> columns;
+  for (Index j = 0; j < width; ++j) {
+    for (Index i = 0; i < rows; ++i) {
+      if (x[i * width + j] == 0) continue;
+      columns.push_back(j);
+      break;
+    }
+  }
+  for (Index i = 0; i < rows; ++i) order[i] = i;
+  std::vector<T> lu;
+  while (!columns.empty()) {
+    lu.clear();
+    for (Index i = 0; i < rows; ++i) {
+      for (const Index j : columns) lu.push_back(x[i * width + j]);
+    }
+    const Index failed = lu_panel(rows, std::ssize(columns), lu.data(), order);
+    if (failed < 0) return;
+    columns.erase(columns.begin() + failed);
+  }
 }
 
 }  // namespace shardwise::kernel

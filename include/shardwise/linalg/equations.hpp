@@ -7,9 +7,8 @@
 ///
 /// A step eliminates the columns of one tile. Each rank chooses as many of its rows as the tile has columns, by LU with
 /// partial pivoting of its own. All gather these, and choose the pivots among them alike: a tournament (Grigori, Demmel,
-/// Xiang, "CALU: a communication optimal LU factorization algorithm", 2011). If a rank's columns are dependent, or not
-/// finite, all rows are gathered instead. Rows stay on their ranks: a pivot row goes to all, and columns are taken in the
-/// order of elimination.
+/// Xiang, "CALU: a communication optimal LU factorization algorithm", 2011). Rows stay on their ranks: a pivot row goes
+/// to all, and columns are taken in the order of elimination.
 
 #include <algorithm>
 #include <numeric>
@@ -78,76 +77,48 @@ class Equations {
   struct Choice {
     std::vector<int> owners;
     std::vector<Index> rows;  ///< of this rank's own: their numbers among its rows that are left
-    std::vector<T> lu;        ///< of their columns [w, w]
+    std::vector<T> lu;        ///< of their columns [w, w], and more
     Index failed = -1;        ///< the column without a pivot
   };
-  /// The columns of a tile of this rank's rows that are left.
-  void copy_columns(const Tile& tile, T* to) const {
-    const Index own = left(line_.rank());
-    for (Index i = 0; i < own; ++i)
-      std::copy_n(row(own_ - own + i) + tile.position, tile.size, to + i * tile.size);
-  }
-  /// Chooses pivots among rows [height, w] of each rank, of which `count(rank)` are used.
-  template <class Count>
-  Choice choice_among(const T* gathered, Index height, Index w, Count count) const {
-    std::vector<T> rows;
-    std::vector<int> owners;
-    std::vector<Index> numbers;
-    for (int rank = 0; rank < line_.ranks(); ++rank) {
-      const T* const from = gathered + rank * height * w;
-      rows.insert(rows.end(), from, from + count(rank) * w);
-      for (Index i = 0; i < count(rank); ++i) owners.push_back(rank), numbers.push_back(i);
-    }
-    std::vector<Index> order(owners.size());
-    Choice choice;
-    choice.failed = kernel::lu_panel(std::ssize(owners), w, rows.data(), order.data());
-    for (Index i = 0; i < w; ++i) {
-      const auto from = static_cast<std::size_t>(order[static_cast<std::size_t>(i)]);
-      choice.owners.push_back(owners[from]);
-      choice.rows.push_back(numbers[from]);
-    }
-    choice.lu.assign(rows.begin(), rows.begin() + w * w);
-    return choice;
-  }
-  constexpr Choice choice_of_all(const Tile& tile) const {
-    const Index w = tile.size, height = *std::max_element(left_.begin(), left_.end()),
-                own = left(line_.rank());
-    const AnyTensor columns = line_.gathered<T>(height, w, [&](T* block) {
-      std::fill_n(block + own * w, (height - own) * w, T{0});
-      copy_columns(tile, block);
-    });
-    return choice_among(data(columns), height, w, [&](int rank) { return left(rank); });
-  }
   constexpr Choice choice_of(const Tile& tile) const {
     const Index w = tile.size, own = left(line_.rank());
     const Index height = std::min(w, *std::max_element(left_.begin(), left_.end()));
     std::vector<Index> order;  // this rank's candidates come first
-    const AnyTensor candidates = line_.gathered<T>(height + 1, w, [&](T* block) {
-      std::vector<T> columns(static_cast<std::size_t>(own * w)), lu;
+    const AnyTensor candidates = line_.gathered<T>(height, w, [&](T* block) {
+      const T* const first = row(own_ - own) + tile.position;
+      std::vector<T> columns;
+      for (Index i = 0; i < own; ++i)
+        columns.insert(columns.end(), first + i * width_, first + i * width_ + w);
       order.resize(static_cast<std::size_t>(own));
-      copy_columns(tile, columns.data());
-      lu = columns;
-      Index failed = -1;
       std::iota(order.begin(), order.end(), Index{0});
-      if (own > w) failed = kernel::lu_panel(own, w, lu.data(), order.data());
-      std::fill_n(block, (height + 1) * w, T{0});
+      if (own > w) kernel::spanning_rows(own, w, columns.data(), order.data());
+      std::fill_n(block, height * w, T{0});
       for (Index i = 0; i < std::min(own, w); ++i)
         std::copy_n(columns.data() + order[static_cast<std::size_t>(i)] * w, w, block + i * w);
-      block[height * w] = failed < 0 ? T{0} : T{1};
     });
     line_.compute(own * w * w + line_.ranks() * w * w * w);
+    Choice choice;
     if (dry()) {
-      Choice choice;
       choice.owners.assign(static_cast<std::size_t>(w), tile.owner);
       return choice;
     }
+    std::vector<int> owners;
+    std::vector<Index> numbers;
     for (int rank = 0; rank < line_.ranks(); ++rank) {
-      if (data(candidates)[(rank * (height + 1) + height) * w] != 0) return choice_of_all(tile);
+      const Index count = std::min(w, left(rank));
+      const T* const from = data(candidates) + rank * height * w;
+      choice.lu.insert(choice.lu.end(), from, from + count * w);
+      for (Index i = 0; i < count; ++i) {
+        owners.push_back(rank);
+        numbers.push_back(rank == line_.rank() ? order[static_cast<std::size_t>(i)] : -1);
+      }
     }
-    Choice choice =
-        choice_among(data(candidates), height + 1, w, [&](int rank) { return std::min(w, left(rank)); });
-    for (std::size_t i = 0; i < choice.rows.size(); ++i) {
-      if (choice.owners[i] == line_.rank()) choice.rows[i] = order[static_cast<std::size_t>(choice.rows[i])];
+    std::vector<Index> best(owners.size());
+    choice.failed = kernel::lu_panel(std::ssize(owners), w, choice.lu.data(), best.data());
+    for (Index i = 0; i < w; ++i) {
+      const auto from = static_cast<std::size_t>(best[static_cast<std::size_t>(i)]);
+      choice.owners.push_back(owners[from]);
+      choice.rows.push_back(numbers[from]);
     }
     return choice;
   }
@@ -167,7 +138,7 @@ class Equations {
     line_.compute(rest * w * w + w * w * later + 2 * rest * w * later);
     if (dry()) return -1;
     T *const u = data(pivot_rows), *const own = row(own_ - rest);
-    std::vector<T> l = choice.lu;
+    std::vector<T> l(choice.lu.begin(), choice.lu.begin() + w * w);
     for (Index i = 0; i < w; ++i) l[static_cast<std::size_t>(i * (w + 1))] = 1;
     kernel::solve_triangular<kernel::Side::left>(w, later, {}, l.data(), w, u, later);
     for_own_pivots(begin, w, [&](Index i, Index local) {
@@ -182,7 +153,8 @@ class Equations {
   /// Moves the pivots before the rows that are left on their ranks.
   constexpr void move_pivots(const Choice& choice) {
     const Index own = left(line_.rank());
-    std::vector<Index> at(static_cast<std::size_t>(own), Index{0});  // this rank's row at each place that was left
+    std::vector<Index> at(static_cast<std::size_t>(own),
+                          Index{0});  // this rank's row at each place that was left
     std::iota(at.begin(), at.end(), Index{0});
     for (std::size_t i = 0; i < choice.owners.size(); ++i) {
       const int owner = choice.owners[i];
