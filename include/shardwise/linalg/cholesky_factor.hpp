@@ -88,6 +88,33 @@ class CholeskyRows {
       });
     }
   }
+  /// The logarithm of the determinant, from the diagonal, which every rank has.
+  double log_determinant() const {
+    double sum = 0;
+    const std::vector<Round> rounds = order_.rounds();
+    for (std::size_t i = 0; i < rounds.size() && !l_.mesh.dry(); ++i) {
+      const Index w = size(rounds[i]);
+      for (Index j = 0; j < w; ++j) sum += 2 * std::log(static_cast<double>(data(diagonal_[i])[j * (w + 1)]));
+    }
+    return sum;
+  }
+  /// w [n, n] with A = w wᵀ, sharded by rows: L with its rows in their places, and zeros where L has none.
+  constexpr AnyTensor factor() const {
+    AnyTensor w = line_.tensor({n_, n_}, line_.rows());
+    if (w.mesh.dry()) return w;
+    const std::vector<Round> rounds = order_.rounds();
+    for (std::size_t i = 0; i < rounds.size(); ++i) {
+      const Round round = rounds[i];
+      const Index done = round.front().position, width = size(round);
+      for_own_rows(round, [&](Index local, Index place) {
+        T* const to = data(w) + local * n_;
+        std::fill(std::copy_n(row(local), done, to), to + n_, T{0});
+        const Index begin = turned(i) ? place : 0, end = turned(i) ? width : place + 1;
+        std::copy_n(data(diagonal_[i]) + place * width + begin, end - begin, to + done + begin);
+      });
+    }
+    return w;
+  }
   constexpr const RankLine& line() const { return line_; }
   constexpr Index rows() const { return n_; }
 
@@ -344,6 +371,15 @@ class CholeskyFactor {
   }
   template <class B, IllFormed Why = detail::factored_off_tape<detail::CholeskySolveLayout, A, B>>
   Why solve(const B&) const;  // see Why
+
+  /// ln det A, on every rank: of a matrix whose determinant overflows too. Of a dry run 0.
+  double log_determinant() const { return rows_.log_determinant(); }
+  /// w [n, n] with A = w wᵀ, its rows cut over all axes: w z has the covariance A, if the elements of z are normal and
+  /// independent. Its columns are in the order of elimination, so w is not triangular.
+  constexpr auto factor() const {
+    using W = with_layout<A, packed(everywhere(A::MeshOf::axes, shard(0)))>;
+    return rows_.factor().template as<W>(mesh_);
+  }
 
  private:
   typename A::MeshOf mesh_;
