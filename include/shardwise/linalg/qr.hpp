@@ -170,6 +170,19 @@ constexpr Qr<X, whole_of<X>> tsqr(const X& x) {
   }
 }
 
+/// a · w, where w is whole on every rank: its first `columns` columns.
+template <TensorType A, TensorType W>
+constexpr A times_columns(const A& a, const W& w, Index columns) {
+  A y(a.mesh(), {a.shape()[0], columns});
+  const Index m = a.local_shape()[0], k = a.shape()[1];
+  count_work(a.mesh(), 2 * m * k * columns, m * (k + columns) * Index{sizeof(typename A::Element)});
+  if (!a.mesh().dry()) {
+    kernel::gemm(kernel::Transpose::no, kernel::Transpose::no, m, columns, k, a.data(), k, w.data(),
+                 w.shape()[1], y.writable().data, columns, false);
+  }
+  return y;
+}
+
 /// Makes the diagonal of r positive, and throws unless r is finite.
 template <class Q, class R>
 constexpr void make_unique(Qr<Q, R>& f) {
