@@ -226,6 +226,29 @@ TEST_CASE_TEMPLATE("lstsq", T, float, double) {
             .allFinite());
 }
 
+TEST_CASE_TEMPLATE("svd of tall matrices whose rows are cut", T, float, double) {
+  const auto check_svd = [](const auto& f, const Matrix<T>& a) {
+    const Matrix<T> u = full_tensor(f.u), v = f.v.local();
+    const Matrix<double> back = wide(u) * wide(Matrix<T>(f.s.local())).asDiagonal() * wide(v).transpose();
+    CHECK(excess<T>(back - wide(a), static_cast<double>(a.rows()) * norm_1(a)) <= 1);
+    CHECK(qr_excess<T>(u, u, Matrix<T>::Identity(a.cols(), a.cols())) <= 1);
+    CHECK(qr_excess<T>(v, v, Matrix<T>::Identity(a.cols(), a.cols())) <= 1);
+    CHECK(std::is_sorted(f.s.data(), f.s.data() + a.cols(), std::greater<>()));
+  };
+  for (const auto& shape : {std::pair<Index, Index>{0, 0}, {1, 1}, {7, 7}, {100, 3}, {257, 40}}) {
+    for (const double condition : {10., 1e12}) {
+      const Matrix<T> a = conditioned<T>(shape.first, shape.second, condition, 1);
+      check_svd(svd(cut<T, Shard<0>>(line(), a)), a);
+      check_svd(svd(cut<T, Shard<0>, Shard<0>>(grid(), a)), a);
+    }
+  }
+  CHECK(message_of<std::invalid_argument>([] {
+          svd(random<T, Shard<0>>(line(), {3, 5}, 1));
+        }) ==
+        "svd: a matrix [3 x 5] whose rows are cut has more columns than rows: pass its transpose, and swap u "
+        "and v");
+}
+
 TEST_CASE_TEMPLATE("svd_lowrank", T, float, double) {
   const auto mesh = line();
   for (const Index m : {7, 100, 257}) {

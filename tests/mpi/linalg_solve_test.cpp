@@ -4,6 +4,7 @@
 /// @file
 /// Equations with distributed matrices: `CholeskyFactor` and `solve`, by their residuals, in many layouts.
 
+#include <Eigen/Cholesky>
 #include <Eigen/QR>
 #include <shardwise/linalg/cholesky_factor.hpp>
 #include <shardwise/linalg/solve.hpp>
@@ -47,6 +48,39 @@ TEST_CASE("residuals, for extents from 0 to 257, in float and double") {
     check<double, Shard<0>, Shard<1>, Shard<0>, Shard<1>>(n, 3);
     check<float, Shard<0>, Shard<0>, Shard<0>, Replicate>(n, 1);
     check<double, Replicate, Shard<1>, Replicate, Replicate>(n, 2);
+  }
+}
+TEST_CASE("without a check of symmetry, each row counts up to the columns that are eliminated with it") {
+  const Grid mesh = grid();
+  const Matrix<double> any_matrix = random_matrix<double>(90, 90, 1), b = random_matrix<double>(90, 2, 2);
+  const Matrix<double> positive = any_matrix * any_matrix.transpose() + Matrix<double>::Identity(90, 90);
+  const auto a = distribute<Shard<0>, Shard<0>>(mesh, positive), y = distribute<Shard<0>, Shard<0>>(mesh, b);
+  const CholeskyFactor factor(a, {.check_symmetry = false});
+  CHECK(residual<double>(positive, full_tensor(factor.solve(y)), b) <= 1);
+}
+TEST_CASE("the factor, and the logarithm of a determinant that overflows") {
+  const Grid mesh = grid();
+  for (const Index n : {0, 1, 90, 300}) {
+    const Matrix<double> any_matrix = random_matrix<double>(n, n, 1);
+    const Matrix<double> positive =
+        any_matrix * any_matrix.transpose() + Matrix<double>::Identity(n, n) * (static_cast<double>(n) * 1e3);
+    const CholeskyFactor factor(distribute<Shard<0>, Replicate>(mesh, positive));
+    const auto w = factor.factor();
+    static_assert(std::is_same_v<decltype(w), const Tensor<double, 2, Grid, Shard<0>, Shard<0>>>);
+    const Matrix<double> whole = full_tensor(w), off = whole * whole.transpose() - positive;
+    CHECK(excess<double>(off, static_cast<double>(n) * norm_1(positive)) <= 1);
+    const double expected =
+        n == 0 ? 0 : 2 * Eigen::LLT<Matrix<double>>(positive).matrixLLT().diagonal().array().log().sum();
+    CHECK(factor.log_determinant() == doctest::Approx(expected).epsilon(1e-13));
+  }
+}
+TEST_CASE("the row whose pivot is not positive, in turned rounds too") {
+  const Grid mesh = grid();
+  for (const Index row : {0, 17, 40, 63, 89}) {
+    Matrix<double> a = Matrix<double>::Identity(90, 90);
+    a(row, row) = -1;
+    CHECK_THROWS_WITH(CholeskyFactor(distribute<Shard<0>, Shard<0>>(mesh, a)),
+                      doctest::Contains(("the pivot of row " + std::to_string(row) + " is").c_str()));
   }
 }
 TEST_CASE("residuals in other layouts, and a right side without columns") {

@@ -38,8 +38,7 @@ static_assert(on_64<QrMethod::automatic>.received_bytes() == 2 * all_reduced(64 
 static_assert(on_64<QrMethod::tsqr>.received_bytes() == 8 * 63 * 64 * 64);
 static_assert(on_8_by_8<QrMethod::tsqr>.received_bytes() == 8 * (7 + 7) * 64 * 64);
 
-/// For each tile of h rows, a gather of its columns, of all rows that are not eliminated; in a Cholesky factorization, of
-/// its rows, of all columns that are.
+/// For each tile of h rows, a gather of its rows, of all columns that are eliminated.
 constexpr Index gathered(Index n, Index ranks, Index h) {
   return 8 * (n * n + n * h * ranks) / 2 * (ranks - 1) / ranks;
 }
@@ -56,9 +55,10 @@ template <int ranks>
 constexpr auto solved = trace<Mesh<rows>>({ranks}, [](const auto& mesh) {
   solve(empty<double, Shard<0>>(mesh, {1024, 1024}), empty<double, Shard<0>>(mesh, {1024, 3}));
 });
-/// Beside the columns, the pivot rows [A | b] right of their tile, and in the substitution the diagonal tiles and sums.
+/// For each tile of h columns h rows of each rank, the pivot rows [A | b] right of the tile, and in the
+/// substitution the diagonal tiles and sums.
 constexpr Index received_by_solve(Index n, Index r, Index ranks, Index h) {
-  return gathered(n, ranks, h) + all_reduced(n * (n - h) / 2 + n * r, ranks) +
+  return 8 * (ranks - 1) * n * h + all_reduced(n * (n - h) / 2 + n * r, ranks) +
          all_reduced(n * (h + r), ranks);
 }
 static_assert(solved<4>.received_bytes() == received_by_solve(1024, 3, 4, 32));

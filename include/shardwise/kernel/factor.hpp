@@ -30,6 +30,8 @@ struct Lapack;
   void letter##potrf_(const char*, const int*, T*, const int*, int*);                                      \
   void letter##geqrf_(const int*, const int*, T*, const int*, T*, T*, const int*, int*);                   \
   void letter##orgqr_(const int*, const int*, const int*, T*, const int*, const T*, T*, const int*, int*); \
+  void letter##tpqrt_(const int*, const int*, const int*, const int*, T*, const int*, T*, const int*, T*,  \
+                      const int*, T*, int*);                                                               \
   void letter##syevd_(const char*, const char*, const int*, T*, const int*, T*, T*, const int*, int*,      \
                       const int*, int*);                                                                   \
   void letter##gesdd_(const char*, const int*, const int*, T*, const int*, T*, T*, const int*, T*,         \
@@ -39,6 +41,7 @@ struct Lapack;
   struct Lapack<T> {                                                                                       \
     static constexpr auto potrf = &letter##potrf_;                                                         \
     static constexpr auto geqrf = &letter##geqrf_;                                                         \
+    static constexpr auto tpqrt = &letter##tpqrt_;                                                         \
     static constexpr auto orgqr = &letter##orgqr_;                                                         \
     static constexpr auto syevd = &letter##syevd_;                                                         \
     static constexpr auto gesdd = &letter##gesdd_;                                                         \
@@ -72,31 +75,94 @@ void with_lapack_work(F f) {
 
 namespace detail {
 
-/// Eigen's view of n rows and `columns` columns without gaps.
+/// Eigen's view of n rows and `columns` columns, without gaps or with rows that start at multiples of `ld`.
 template <class T>
 auto mapped(Index n, Index columns, T* x) {
   using Matrix = Eigen::Matrix<std::remove_const_t<T>, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
   return Eigen::Map<std::conditional_t<std::is_const_v<T>, const Matrix, Matrix>>(x, n, columns);
 }
+template <class T>
+auto mapped(Index n, Index columns, T* x, Index ld) {
+  using Matrix = Eigen::Matrix<std::remove_const_t<T>, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+  using Mapped = std::conditional_t<std::is_const_v<T>, const Matrix, Matrix>;
+  return Eigen::Map<Mapped, 0, Eigen::OuterStride<>>(x, n, columns, Eigen::OuterStride<>(ld));
+}
 
 }  // namespace detail
 
-/// c := xᵀ · x, where x is [m, n]. It computes one triangle, half the flops of a product.
+/// Adds xᵀ · x to the lower triangle of c, where x is [m, n] and c [n, n]: half the flops of a product.
+template <class T>
+void add_gram(Index m, Index n, const T* x, T* c) {
+  if (m == 0 || n == 0) return;
+#if defined(SHARDWISE_GEMM_BLAS)
+  const int rows = detail::lapack_int(m), columns = detail::lapack_int(n);
+  const T one = 1;
+  detail::Lapack<T>::syrk("U", "N", &columns, &rows, &one, x, &columns, &one, c, &columns);
+#else
+  detail::mapped(n, n, c).template selfadjointView<Eigen::Lower>().rankUpdate(
+      detail::mapped(m, n, x).transpose());
+#endif
+}
+/// Copies the lower triangle of c [n, n] to the upper one.
+template <class T>
+void mirror(Index n, T* c) {
+  auto square = detail::mapped(n, n, c);
+  square.template triangularView<Eigen::StrictlyUpper>() = square.transpose();
+}
+/// c := xᵀ · x, where x is [m, n].
 template <class T>
 void gram(Index m, Index n, const T* x, T* c) {
-  if (n == 0) return;
   std::fill_n(c, n * n, T{0});
-  auto square = detail::mapped(n, n, c);
-  if (m > 0) {
+  add_gram(m, n, x, c);
+  mirror(n, c);
+}
+
+/// Subtracts a · aᵀ from the lower or the upper triangle of c, where a is [m, k] and c [m, m].
+template <class T>
+void subtract_gram(bool upper, Index m, Index k, const T* a, Index lda, T* c, Index ldc) {
+  if (m == 0 || k == 0) return;
 #if defined(SHARDWISE_GEMM_BLAS)
-    const int rows = detail::lapack_int(m), columns = detail::lapack_int(n);
-    const T one = 1, zero = 0;
-    detail::Lapack<T>::syrk("U", "N", &columns, &rows, &one, x, &columns, &zero, c, &columns);
+  using detail::lapack_int;
+  const int rows = lapack_int(m), columns = lapack_int(k), a_step = lapack_int(lda), c_step = lapack_int(ldc);
+  const T minus = -1, one = 1;
+  detail::Lapack<T>::syrk(upper ? "L" : "U", "T", &rows, &columns, &minus, a, &a_step, &one, c, &c_step);
 #else
-    square.template selfadjointView<Eigen::Lower>().rankUpdate(detail::mapped(m, n, x).transpose());
+  auto square = detail::mapped(m, m, c, ldc);
+  const auto of_a = detail::mapped(m, k, a, lda);
+  upper ? square.template selfadjointView<Eigen::Upper>().rankUpdate(of_a, T{-1})
+        : square.template selfadjointView<Eigen::Lower>().rankUpdate(of_a, T{-1});
 #endif
+}
+
+/// Overwrites the lower triangle of a [n, n] by the factor l with a = l · lᵀ, and reads nothing above it. Returns the
+/// first pivot that is not a positive finite number, or -1.
+template <class T>
+Index cholesky_in_place(Index n, T* a, Index ld) {
+  constexpr Index unblocked = 64;
+  if (n <= unblocked) {
+    if (n == 0) return -1;
+#if defined(SHARDWISE_GEMM_BLAS)
+    const int size = detail::lapack_int(n), step = detail::lapack_int(ld);
+    int info = 0;
+    detail::Lapack<T>::potrf("U", &size, a, &step, &info);  // columns of LAPACK are rows here
+    const Index failed = info > 0 ? info - 1 : n;
+#else
+    auto factor = detail::mapped(n, n, a, ld);
+    const Index pivot = Eigen::internal::llt_inplace<T, Eigen::Lower>::unblocked(factor);
+    const Index failed = pivot < 0 ? n : pivot;
+#endif
+    for (Index i = 0; i < failed; ++i) {
+      if (!shardwise::detail::is_finite(a[i * (ld + 1)])) return i;  // a NaN that passed as a pivot
+    }
+    return failed < n ? failed : -1;
   }
-  square.template triangularView<Eigen::StrictlyUpper>() = square.transpose();
+  const Index half = (n / 2 + unblocked - 1) / unblocked * unblocked, rest = n - half;
+  T *const below = a + half * ld, *const corner = below + half;
+  if (const Index failed = cholesky_in_place(half, a, ld); failed >= 0) return failed;
+  solve_triangular<Side::right>(half, rest, {.transposed = true}, a, ld, below, ld);
+  subtract_gram(false, rest, half, below, ld, corner, ld);
+  const Index failed = cholesky_in_place(rest, corner, ld);
+  return failed < 0 ? -1 : half + failed;
 }
 
 /// l := the lower triangular factor of the symmetric part of a, (a + aᵀ) / 2 = l · lᵀ; both [n, n]. Returns the first
@@ -104,32 +170,18 @@ void gram(Index m, Index n, const T* x, T* c) {
 template <class T>
 Index cholesky(Index n, const T* a, T* l) {
   if (n == 0) return -1;
-  auto factor = detail::mapped(n, n, l);
-  factor.setZero();
+  std::fill_n(l, n * n, T{0});
   for (Index i = 0; i < n; ++i) {
     for (Index j = 0; j <= i; ++j) l[i * n + j] = (a[i * n + j] + a[j * n + i]) / 2;
   }
-#if defined(SHARDWISE_GEMM_BLAS)
-  const int size = detail::lapack_int(n);
-  int info = 0;
-  detail::Lapack<T>::potrf("U", &size, l, &size, &info);  // columns of LAPACK are rows here
-  Index failed = info > 0 ? info - 1 : -1;
-#else
-  Index failed = Eigen::internal::llt_inplace<T, Eigen::Lower>::blocked(factor);
-#endif
-  const Index done = failed < 0 ? n : failed;
-  for (Index i = 0; i < done; ++i) {
-    if (shardwise::detail::is_finite(l[i * n + i])) continue;  // a NaN that passed as a pivot
-    failed = i;
-    break;
-  }
+  const Index failed = cholesky_in_place(n, l, n);
   if (failed >= 0) std::fill(l + failed * n, l + n * n, std::numeric_limits<T>::quiet_NaN());
   return failed;
 }
 
 namespace detail {
 
-/// `qr` in one block.
+/// a = q · r at once, where a is [m, n], q is [m, k] and r is [k, n] with k = min(m, n). `a` is overwritten by q.
 template <class T>
 void qr_of_block(Index m, Index n, T* a, T* r) {
   const Index k = std::min(m, n);
@@ -165,28 +217,5 @@ void qr_of_block(Index m, Index n, T* a, T* r) {
 }
 
 }  // namespace detail
-
-/// a = q · r by Householder reflections, where a is [m, n], q is [m, k] and r is [k, n] with k = min(m, n). `a` is
-/// overwritten by q. A tall matrix is factorized in blocks of rows, and so are the r of all blocks.
-template <class T>
-void qr(Index m, Index n, T* a, T* r) {
-  const Index height = n == 0 ? 0 : std::max(4 * n, 65536 / n), blocks = n == 0 ? 0 : m / height;
-  if (blocks < 2) return detail::qr_of_block(m, n, a, r);
-  struct Block;
-  std::vector<T> upper(static_cast<std::size_t>(blocks * n * n));
-  const auto each = [&](auto f) {
-    for (Index i = 0; i < blocks; ++i) {
-      const Index begin = i * m / blocks, end = (i + 1) * m / blocks;
-      f(end - begin, a + begin * n, upper.data() + i * n * n);
-    }
-  };
-  each([&](Index rows, T* q, T* own) { detail::qr_of_block(rows, n, q, own); });
-  qr(blocks * n, n, upper.data(), r);
-  each([&](Index rows, T* q, const T* own) {
-    T* const copy = scratch<Block, T>(rows * n);
-    std::copy_n(q, rows * n, copy);
-    gemm(Transpose::no, Transpose::no, rows, n, n, copy, n, own, n, q, n, false);
-  });
-}
 
 }  // namespace shardwise::kernel

@@ -3,10 +3,11 @@
 #pragma once
 
 /// @file
-/// Matrix products: C[m, n] = op(A)[m, k] · op(B)[k, n], or C += …, all row-major, each with a leading dimension:
-/// the distance between the starts of successive rows *as stored*.
+/// Matrix products: C[m, n] = op(A)[m, k] · op(B)[k, n], or C += …, or C −= …, all row-major, each with a leading
+/// dimension: the distance between the starts of successive rows *as stored*.
 ///
 ///     gemm(Transpose::no, Transpose::yes, rows, out, in, x, in, w, in, y, out, false);   // y = x · wᵀ
+///     subtract_product(Transpose::no, Transpose::no, m, n, k, a, k, b, n, c, n);         // c −= a · b
 ///
 /// The implementation is oneDNN if SHARDWISE_GEMM_ONEDNN is defined (for float; for double then Eigen, unless
 /// SHARDWISE_GEMM_BLAS is also defined), else a BLAS if SHARDWISE_GEMM_BLAS is defined, else Eigen. Products with a
@@ -81,6 +82,7 @@ struct GemmArguments {
   C* c;
   Index ldc;
   bool accumulate;
+  C alpha = 1;  ///< of the product
 };
 
 /// Eigen's blocked product without its expression templates, which take ten times longer to compile. Its result is
@@ -109,16 +111,16 @@ void eigen_gemm(const GemmArguments<C>& g) {
   EigenBlocking<C> blocking(g.n, g.m, g.k);
   Eigen::internal::general_matrix_matrix_product<Index, C, left, false, C, right, false, Eigen::ColMajor,
                                                  1>::run(g.n, g.m, g.k, g.b, g.ldb, g.a, g.lda, g.c, 1, g.ldc,
-                                                         C{1}, blocking, nullptr);
+                                                         g.alpha, blocking, nullptr);
 }
 
 struct GemvVectors;
 
-/// y[j·incy] (+)= Σ_i x[i·incx] · op(B)[i, j], for j < n, i < k; B is stored [k, n], or [n, k] if
+/// y[j·incy] (+)= alpha · Σ_i x[i·incx] · op(B)[i, j], for j < n, i < k; B is stored [k, n], or [n, k] if
 /// transposed. For Eigen, op(B)ᵀ times a column.
 template <Transpose tb, class C>
-void gemv(Index n, Index k, const C* b, Index ldb, const C* x, Index incx, C* y, Index incy,
-          bool accumulate) {
+void gemv(Index n, Index k, const C* b, Index ldb, const C* x, Index incx, C* y, Index incy, bool accumulate,
+          C alpha) {
   constexpr int order = tb == Transpose::yes ? Eigen::RowMajor : Eigen::ColMajor;
   using Matrix = Eigen::internal::const_blas_data_mapper<C, Index, order>;
   using Vector = Eigen::internal::const_blas_data_mapper<C, Index, 1 - order>;
@@ -129,7 +131,7 @@ void gemv(Index n, Index k, const C* b, Index ldb, const C* x, Index incx, C* y,
   }
   for (Index j = 0; j < n; ++j) out[j] = accumulate ? y[j * incy] : C{0};
   Eigen::internal::general_matrix_vector_product<Index, C, Matrix, order, false, C, Vector, false>::run(
-      n, k, Matrix(b, ldb), Vector(incx == 1 ? x : in, 1), out, 1, C{1});
+      n, k, Matrix(b, ldb), Vector(incx == 1 ? x : in, 1), out, 1, alpha);
   if (incy != 1) {
     for (Index j = 0; j < n; ++j) y[j * incy] = out[j];
   }
@@ -143,7 +145,7 @@ void multiply_few_rows(const GemmArguments<C>& g) {
   for (Index j = 0; j < g.n; j += block) {
     for (Index i = 0; i < g.m; ++i) {
       gemv<Transpose::yes>(std::min(block, g.n - j), g.k, g.b + j * g.ldb, g.ldb, g.a + i * g.lda, 1,
-                           g.c + i * g.ldc + j, 1, g.accumulate);
+                           g.c + i * g.ldc + j, 1, g.accumulate, g.alpha);
     }
   }
 }
@@ -154,7 +156,7 @@ void multiply_matrices(const GemmArguments<C>& g) {
   if constexpr (std::is_same_v<C, float>) {
     const HeldSignals held;
     const auto letter = [](Transpose t) { return t == Transpose::yes ? 'T' : 'N'; };
-    check_onednn(dnnl_sgemm(letter(g.ta), letter(g.tb), g.m, g.n, g.k, 1, g.a, g.lda, g.b, g.ldb,
+    check_onednn(dnnl_sgemm(letter(g.ta), letter(g.tb), g.m, g.n, g.k, g.alpha, g.a, g.lda, g.b, g.ldb,
                             g.accumulate ? 1.f : 0.f, g.c, g.ldc),
                  "sgemm");
     return;
@@ -170,11 +172,11 @@ void multiply_matrices(const GemmArguments<C>& g) {
   const char *ta = g.ta == Transpose::yes ? "T" : "N", *tb = g.tb == Transpose::yes ? "T" : "N";
   const int m = narrow_index(g.m), n = narrow_index(g.n), k = narrow_index(g.k);
   const int lda = narrow_index(g.lda), ldb = narrow_index(g.ldb), ldc = narrow_index(g.ldc);
-  const C alpha = 1, beta = g.accumulate ? C{1} : C{0};
+  const C beta = g.accumulate ? C{1} : C{0};
   if constexpr (std::is_same_v<C, float>) {
-    sgemm_(tb, ta, &n, &m, &k, &alpha, g.b, &ldb, g.a, &lda, &beta, g.c, &ldc);
+    sgemm_(tb, ta, &n, &m, &k, &g.alpha, g.b, &ldb, g.a, &lda, &beta, g.c, &ldc);
   } else {
-    dgemm_(tb, ta, &n, &m, &k, &alpha, g.b, &ldb, g.a, &lda, &beta, g.c, &ldc);
+    dgemm_(tb, ta, &n, &m, &k, &g.alpha, g.b, &ldb, g.a, &lda, &beta, g.c, &ldc);
   }
 #else
   constexpr auto no = Transpose::no, yes = Transpose::yes;
@@ -184,6 +186,23 @@ void multiply_matrices(const GemmArguments<C>& g) {
     g.tb == no ? eigen_gemm<yes, no>(g) : eigen_gemm<yes, yes>(g);
   }
 #endif
+}
+
+/// A product of float or double, by the function that suits its extents.
+template <class C>
+void multiply_by_extents(const GemmArguments<C>& g) {
+  const bool turn_a = g.ta == Transpose::yes, turn_b = g.tb == Transpose::yes;
+  if (g.m == 1) {  // c = op(B)ᵀ · a
+    const auto of_b = turn_b ? gemv<Transpose::yes, C> : gemv<Transpose::no, C>;
+    of_b(g.n, g.k, g.b, g.ldb, g.a, turn_a ? g.lda : 1, g.c, 1, g.accumulate, g.alpha);
+  } else if (g.m <= few_rows && !turn_a && turn_b) {
+    multiply_few_rows(g);
+  } else if (g.n == 1) {  // c = op(A) · b
+    const auto of_a = turn_a ? gemv<Transpose::no, C> : gemv<Transpose::yes, C>;
+    of_a(g.m, g.k, g.a, g.lda, g.b, turn_b ? 1 : g.ldb, g.c, g.ldc, g.accumulate, g.alpha);
+  } else {
+    multiply_matrices(g);
+  }
 }
 
 /// A contiguous copy, with bfloat16 converted to float.
@@ -233,21 +252,24 @@ void gemm(Transpose ta, Transpose tb, Index m, Index n, Index k, const T* a, Ind
       const Out* wide_b = detail::widen_rows<detail::WideB>(turn_b ? n : k, turn_b ? k : n, b, ldb);
       gemm(ta, tb, m, n, k, wide_a, turn_a ? m : k, wide_b, turn_b ? k : n, c, ldc, accumulate);
     }
-  } else if (m == 1) {  // c = op(B)ᵀ · a
-    const auto gemv = turn_b ? detail::gemv<Transpose::yes, T> : detail::gemv<Transpose::no, T>;
-    gemv(n, k, b, ldb, a, turn_a ? lda : 1, c, 1, accumulate);
-  } else if (m <= few_rows && !turn_a && turn_b) {
-    detail::multiply_few_rows(detail::GemmArguments<T>{ta, tb, m, n, k, a, b, lda, ldb, c, ldc, accumulate});
-  } else if (n == 1) {  // c = op(A) · b
-    const auto gemv = turn_a ? detail::gemv<Transpose::no, T> : detail::gemv<Transpose::yes, T>;
-    gemv(m, k, a, lda, b, turn_b ? 1 : ldb, c, ldc, accumulate);
   } else {
-    detail::multiply_matrices(detail::GemmArguments<T>{ta, tb, m, n, k, a, b, lda, ldb, c, ldc, accumulate});
+    detail::multiply_by_extents(
+        detail::GemmArguments<T>{ta, tb, m, n, k, a, b, lda, ldb, c, ldc, accumulate});
   }
 }
 SHARDWISE_COMPILE(gemm<float, float>)
 SHARDWISE_COMPILE(gemm<double, double>)
 SHARDWISE_COMPILE(gemm<Eigen::bfloat16, Eigen::bfloat16>)
 SHARDWISE_COMPILE(gemm<Eigen::bfloat16, float>)
+
+/// C −= op(A) · op(B), of float or double, stored as for `gemm`.
+template <std::floating_point T>
+void subtract_product(Transpose ta, Transpose tb, Index m, Index n, Index k, const T* a, Index lda,
+                      const T* b, Index ldb, T* c, Index ldc) {
+  if (m == 0 || n == 0 || k == 0) return;
+  detail::multiply_by_extents(detail::GemmArguments<T>{ta, tb, m, n, k, a, b, lda, ldb, c, ldc, true, T{-1}});
+}
+SHARDWISE_COMPILE(subtract_product<float>)
+SHARDWISE_COMPILE(subtract_product<double>)
 
 }  // namespace shardwise::kernel

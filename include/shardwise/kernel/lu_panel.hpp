@@ -6,14 +6,13 @@
 /// LU of a tall block with partial pivoting, row-major: the part of a factorization that all ranks do alike.
 
 #include <utility>
+#include <vector>
 
 #include <shardwise/kernel/factor.hpp>
 
 namespace shardwise::kernel {
 
 namespace detail {
-
-struct LuCorner;
 
 /// Columns [begin, end) of x, which has `width`; rows from `begin` on. Swaps whole rows, and their numbers in `order`.
 /// Half the columns at a time (Toledo, "Locality of reference in LU decomposition with partial pivoting", 1997), so
@@ -42,16 +41,15 @@ Index lu_columns(Index rows, Index width, Index begin, Index end, T* x, Index* o
   const Index middle = begin + (end - begin) / 2, left = middle - begin, right = end - middle;
   const Index failed = lu_columns(rows, width, begin, middle, x, order);
   if (failed >= 0) return failed;
-  T* const corner = scratch<LuCorner, T>(left * right);
   for (Index i = begin; i < middle; ++i) {  // u = l⁻¹ x
     for (Index l = begin; l < i; ++l) {
       const T factor = x[i * width + l];
       for (Index j = middle; j < end; ++j) x[i * width + j] -= factor * x[l * width + j];
     }
-    for (Index j = 0; j < right; ++j) corner[(i - begin) * right + j] = -x[i * width + middle + j];
   }
-  gemm(Transpose::no, Transpose::no, rows - middle, right, left, x + middle * width + begin, width, corner,
-       right, x + middle * width + middle, width, true);
+  T* const lower = x + middle * width;
+  subtract_product(Transpose::no, Transpose::no, rows - middle, right, left, lower + begin, width,
+                   x + begin * width + middle, width, lower + middle, width);
   return lu_columns(rows, width, middle, end, x, order);
 }
 
@@ -63,6 +61,31 @@ template <class T>
 Index lu_panel(Index rows, Index width, T* x, Index* order) {
   for (Index i = 0; i < rows; ++i) order[i] = i;
   return detail::lu_columns(rows, width, 0, width, x, order);
+}
+
+/// order := numbers of the rows of x [rows, width], rows > width, of which the first `width` span them: pivots of LU,
+/// without the columns that depend on others.
+template <class T>
+void spanning_rows(Index rows, Index width, const T* x, Index* order) {
+  std::vector<Index> columns;
+  for (Index j = 0; j < width; ++j) {
+    for (Index i = 0; i < rows; ++i) {
+      if (x[i * width + j] == 0) continue;
+      columns.push_back(j);
+      break;
+    }
+  }
+  for (Index i = 0; i < rows; ++i) order[i] = i;
+  std::vector<T> lu;
+  while (!columns.empty()) {
+    lu.clear();
+    for (Index i = 0; i < rows; ++i) {
+      for (const Index j : columns) lu.push_back(x[i * width + j]);
+    }
+    const Index failed = lu_panel(rows, std::ssize(columns), lu.data(), order);
+    if (failed < 0) return;
+    columns.erase(columns.begin() + failed);
+  }
 }
 
 }  // namespace shardwise::kernel

@@ -54,8 +54,8 @@ struct CholeskyOp {
         p[i * n + i] /= 2;
         std::fill(p + i * n + i + 1, p + (i + 1) * n, T{0});
       }
-      kernel::solve_triangular<kernel::Side::left>(n, n, {.transposed = true}, l, p, n);
-      kernel::solve_triangular<kernel::Side::right>(n, n, {}, l, p, n);
+      kernel::solve_triangular<kernel::Side::left>(n, n, {.transposed = true}, l, n, p, n);
+      kernel::solve_triangular<kernel::Side::right>(n, n, {}, l, n, p, n);
       for (Index i = 0; i < n; ++i) {
         for (Index j = 0; j < n; ++j) da[i * n + j] = (p[i * n + j] + p[j * n + i]) / 2;
       }

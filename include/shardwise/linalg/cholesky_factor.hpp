@@ -10,10 +10,12 @@
 /// const CholeskyFactor factor(a);     // a: [n, n], any layout
 /// const auto x = factor.solve(b);     // b: [n] or [n, r], any layout; x has the layout of b
 /// ```
-/// Each rank keeps rows of a matrix L with P A Pᵀ = L Lᵀ, where P is the order of elimination. A step eliminates
+/// Each rank keeps rows of a matrix L with P A Pᵀ = L Lᵀ, where P is the order of elimination. A round eliminates
 /// a few rows of each rank (see linalg/elimination.hpp). It gathers the finished columns of these rows, and each
-/// rank updates its own rows in the columns of the step. Then it gathers the square block on the diagonal, which every
-/// rank factorizes and keeps.
+/// rank updates its own rows in the columns of the round. Then it gathers the square block on the diagonal, which every
+/// rank factorizes and keeps. Most columns were finished a round ago, and travel while the round before is computed.
+
+#include <optional>
 
 #include <shardwise/kernel/factor.hpp>
 #include <shardwise/kernel/random.hpp>
@@ -29,7 +31,7 @@ namespace detail {
 template <class T>
 class CholeskyRows {
  public:
-  constexpr explicit CholeskyRows(AnyTensor a, const char* name = "CholeskyFactor")
+  constexpr explicit CholeskyRows(AnyTensor a, const char* name = "CholeskyFactor", bool check = true)
       : name_(name),
         line_{a.mesh, a.type},
         n_(a.shape[0]),
@@ -38,14 +40,9 @@ class CholeskyRows {
     AnyTensor rows = redistributed_to(std::move(a), line_.rows(), line_.type);
     l_ = line_.tensor({n_, n_}, line_.rows());
     own_ = l_.box().size[0];
-    check_symmetric(rows);
-    for (const Round round : order_.rounds()) {
-      if (l_.mesh.dry()) break;
-      const Round until(order_.tiles().data(), &round.back() + 1);  // later columns are not read
-      for_own_rows(round, [&](Index i, Index) { permute(until, data(rows) + i * n_, row(i)); });
-    }
+    check ? read_and_check(rows) : read(rows);
     rows = AnyTensor();
-    for (const Round round : order_.rounds()) eliminate(round);
+    factorize();
   }
 
   /// x with A x = b: [n, r], sharded by rows; b is changed in place.
@@ -62,22 +59,21 @@ class CholeskyRows {
       line_.compute(w * w * columns + 2 * below(round) * w * columns,
                     (below(round) + w) * w * static_cast<Index>(sizeof(T)));
       if (b.mesh.dry()) continue;
-      kernel::solve_triangular<kernel::Side::left>(w, columns, {}, data(diagonal_[i]), data(y), columns);
+      kernel::solve_triangular<kernel::Side::left>(w, columns, {.upper = turned(i)}, data(diagonal_[i]), w,
+                                                   data(y), columns);
       for_own_rows(round, [&](Index row, Index in_round) {
         std::copy_n(data(y) + in_round * columns, columns, x + row * columns);
       });
-      for (Index k = 0; k < w * columns; ++k) data(y)[k] = -data(y)[k];
       const Index first = own_ - below(round);
-      kernel::gemm(no, no, below(round), columns, w, row(first) + done, n_, data(y), columns,
-                   x + first * columns, columns, true);
+      kernel::subtract_product(no, no, below(round), columns, w, row(first) + done, n_, data(y), columns,
+                               x + first * columns, columns);
     }
     for (std::size_t i = rounds.size(); i-- > 0;) {  // Lᵀ x = y
       const Round round = rounds[i];
       const Index done = round.front().position, w = size(round), first = own_ - below(round);
       const AnyTensor rest = line_.summed<T>(w, columns, [&](T* block) {
-        kernel::gemm(yes, no, w, columns, below(round), row(first) + done, n_, x + first * columns, columns,
-                     block, columns, false);
-        for (Index k = 0; k < w * columns; ++k) block[k] = -block[k];
+        kernel::subtract_product(yes, no, w, columns, below(round), row(first) + done, n_,
+                                 x + first * columns, columns, block, columns);
         for_own_rows(round, [&](Index row, Index in_round) {
           for (Index k = 0; k < columns; ++k) block[in_round * columns + k] += x[row * columns + k];
         });
@@ -85,12 +81,39 @@ class CholeskyRows {
       line_.compute(w * w * columns + 2 * below(round) * w * columns,
                     (below(round) + w) * w * static_cast<Index>(sizeof(T)));
       if (b.mesh.dry()) continue;
-      kernel::solve_triangular<kernel::Side::left>(w, columns, {.transposed = true}, data(diagonal_[i]),
+      kernel::solve_triangular<kernel::Side::left>(w, columns, {turned(i), true}, data(diagonal_[i]), w,
                                                    data(rest), columns);
       for_own_rows(round, [&](Index row, Index in_round) {
         std::copy_n(data(rest) + in_round * columns, columns, x + row * columns);
       });
     }
+  }
+  /// The logarithm of the determinant, from the diagonal, which every rank has.
+  double log_determinant() const {
+    double sum = 0;
+    const std::vector<Round> rounds = order_.rounds();
+    for (std::size_t i = 0; i < rounds.size() && !l_.mesh.dry(); ++i) {
+      const Index w = size(rounds[i]);
+      for (Index j = 0; j < w; ++j) sum += 2 * std::log(static_cast<double>(data(diagonal_[i])[j * (w + 1)]));
+    }
+    return sum;
+  }
+  /// w [n, n] with A = w wᵀ, sharded by rows: L with its rows in their places, and zeros where L has none.
+  constexpr AnyTensor factor() const {
+    AnyTensor w = line_.tensor({n_, n_}, line_.rows());
+    if (w.mesh.dry()) return w;
+    const std::vector<Round> rounds = order_.rounds();
+    for (std::size_t i = 0; i < rounds.size(); ++i) {
+      const Round round = rounds[i];
+      const Index done = round.front().position, width = size(round);
+      for_own_rows(round, [&](Index local, Index place) {
+        T* const to = data(w) + local * n_;
+        std::fill(std::copy_n(row(local), done, to), to + n_, T{0});
+        const Index begin = turned(i) ? place : 0, end = turned(i) ? width : place + 1;
+        std::copy_n(data(diagonal_[i]) + place * width + begin, end - begin, to + done + begin);
+      });
+    }
+    return w;
   }
   constexpr const RankLine& line() const { return line_; }
   constexpr Index rows() const { return n_; }
@@ -105,9 +128,28 @@ class CholeskyRows {
     return std::clamp<Index>(n / ranks / std::max(8, ranks), 1, std::max(1, 512 / ranks));
   }
 
-  /// Throws, on all ranks, unless (A - Aᵀ) v is as good as 0 for a random v. Which elements of A are read depends on
-  /// the ranks, so others must not differ.
-  constexpr void check_symmetric(const AnyTensor& a) const {
+  /// Whether the rows of a round are eliminated from the last to the first. Every other round is turned: the first rank
+  /// has least to do in one, and most in the next.
+  static constexpr bool turned(std::size_t round) { return round % 2 == 1; }
+
+  /// Copies what L starts from: each row, up to the columns that are eliminated with it. `visit(i, row)` gets the rows of A.
+  template <class Visit>
+  void copy_rows(const AnyTensor& a, Visit visit) const {
+    for (const Round round : order_.rounds()) {
+      const Round until(order_.tiles().data(), &round.back() + 1);
+      for_own_rows(round, [&](Index i, Index) {
+        const T* const from = data(a) + i * n_;
+        visit(i, from);
+        permute(until, from, row(i));
+      });
+    }
+  }
+  constexpr void read(const AnyTensor& a) {
+    if (!a.mesh.dry()) copy_rows(a, [](Index, const T*) {});
+  }
+  /// The same, which throws, on all ranks, unless (A - Aᵀ) v is as good as 0 for a random v. Which elements of A are read
+  /// depends on the ranks, so others must not differ.
+  constexpr void read_and_check(const AnyTensor& a) {
     const AnyTensor sums = line_.summed<T>(2, n_, [&](T* off) {
       using Vector = Eigen::Matrix<T, Eigen::Dynamic, 1>;
       Vector v(n_);
@@ -115,12 +157,12 @@ class CholeskyRows {
       const Vector sizes_of_v = v.cwiseAbs();
       Eigen::Map<Vector> difference(off, n_);
       const Index begin = a.box().begin[0];
-      for (Index i = 0; i < own_; ++i) {
-        const Eigen::Map<const Vector> of_row(data(a) + i * n_, n_);
+      copy_rows(a, [&](Index i, const T* from) {
+        const Eigen::Map<const Vector> of_row(from, n_);
         off[begin + i] += of_row.dot(v);
         off[n_ + begin + i] = of_row.cwiseAbs().dot(sizes_of_v);
         difference -= v[begin + i] * of_row;
-      }
+      });
     });
     line_.compute(6 * own_ * n_, own_ * n_ * static_cast<Index>(sizeof(T)));
     if (a.mesh.dry()) return;
@@ -152,53 +194,114 @@ class CholeskyRows {
         f(tile.local + i, tile.position - round.front().position + i);
     }
   }
+  /// This rank's rows in a round.
+  constexpr std::optional<Tile> own_tile(Round round) const {
+    for (const Tile& tile : round) {
+      if (tile.owner == line_.rank()) return tile;
+    }
+    return std::nullopt;
+  }
   /// The rows of a round, [size, width] on every rank. `write(row, to)` writes one of this rank's.
   template <class Write>
   constexpr AnyTensor gathered(Round round, Index width, Write write) const {
+    return in_order(round, width, begin_to_gather(round, width, write)->finish());
+  }
+  template <class Write>
+  constexpr Shared<AnyInFlight> begin_to_gather(Round round, Index width, Write write) const {
     const Index height = round.front().size;  // the first rank has most
-    AnyTensor all = line_.gathered<T>(height, width, [&](T* block) {
+    return line_.begin_to_gather<T>(height, width, [&](T* block) {
       const Index own = std::clamp<Index>(own_ - round.front().local, 0, height);
       std::fill_n(block + own * width, (height - own) * width, T{0});
       for_own_rows(round, [&](Index row, Index) { write(row, block + (row - round.front().local) * width); });
     });
+  }
+  constexpr AnyTensor in_order(Round round, Index width, AnyTensor all) const {
     if (all.mesh.dry()) return all;
     for (const Tile& tile : round) {
       T* const to = data(all) + (tile.position - round.front().position) * width;
-      const T* const from = data(all) + tile.owner * height * width;
+      const T* const from = data(all) + tile.owner * round.front().size * width;
       if (to != from) std::copy_n(from, tile.size * width, to);
     }
     return all;
   }
 
-  constexpr void eliminate(Round round) {
+  /// The rows of a round of L in some of its columns.
+  struct Columns {
+    Index begin, width;
+    AnyTensor rows;
+  };
+  /// Subtracts from columns [from, to) of a round, in `count` of this rank's rows, what columns contribute that are done.
+  constexpr void subtract(Index first, Index count, Round round, Index from, Index to,
+                          const Columns& done) const {
     using enum kernel::Transpose;
-    const Index done = round.front().position, w = size(round), local = round.front().local,
-                left = std::max<Index>(0, own_ - local);
-    line_.compute(2 * left * w * done + w * w * w / 3 + below(round) * w * w);
-    if (done > 0) {  // subtract the product of the columns that are done
-      const AnyTensor rows = gathered(
-          round, done, [&](Index i, T* to) { std::transform(row(i), row(i) + done, to, std::negate<T>()); });
-      if (left > 0 && !rows.mesh.dry())
-        kernel::gemm(no, yes, left, w, done, row(local), n_, data(rows), done, row(local) + done, n_, true);
+    if (done.width == 0 || done.rows.mesh.dry()) return;
+    kernel::subtract_product(no, yes, count, to - from, done.width, row(first) + done.begin, n_,
+                             data(done.rows) + from * done.width, done.width,
+                             row(first) + round.front().position + from, n_);
+  }
+  /// The same for this rank's rows of the round, in the columns of rows that are eliminated before them.
+  constexpr void subtract_above(std::size_t index, const Columns& done) const {
+    const Round round = order_.rounds()[index];
+    const std::optional<Tile> own = own_tile(round);
+    if (!own) return;
+    const Index begin = own->position - round.front().position, end = begin + own->size;
+    subtract(own->local, own->size, round, turned(index) ? end : 0, turned(index) ? size(round) : begin,
+             done);
+  }
+
+  constexpr void factorize() {
+    const std::vector<Round> rounds = order_.rounds();
+    Columns sent{};  // the round's rows in the columns that were done a round ago
+    for (std::size_t i = 0; i < rounds.size(); ++i) {
+      const Round round = rounds[i];
+      const Index done = round.front().position, w = size(round), under = below(round), first = own_ - under;
+      Columns last{sent.width, done - sent.width, {}}, next{};
+      if (done > 0) last.rows = gathered(round, last.width, columns(last.begin, last.width));
+      const bool sends = i + 1 < rounds.size() && done > 0;
+      Shared<AnyInFlight> coming;
+      if (sends) coming = begin_to_gather(rounds[i + 1], done, columns(0, done));
+
+      if (!turned(i)) subtract_above(i, sent);
+      subtract_above(i, last);
+      const std::optional<Tile> own = own_tile(round);
+      if (own && !l_.mesh.dry()) {
+        kernel::subtract_gram(turned(i), own->size, done, row(own->local), n_,
+                              row(own->local) + own->position, n_);
+      }
+      subtract(first, under, round, 0, w, sent);
+      subtract(first, under, round, 0, w, last);
+      if (sends) next = {0, done, in_order(rounds[i + 1], done, coming->finish())};
+      if (sends && turned(i + 1))
+        subtract_above(i + 1, next);  // the ranks with least to do in this round have most
+      line_.compute(2 * under * w * done + (own ? own->size * w * done : 0) + w * w * w / 3 + under * w * w);
+
+      diagonal_.push_back(gathered(round, w, columns(done, w)));
+      if (!l_.mesh.dry()) {
+        factorize_diagonal(i, round);
+        kernel::solve_triangular<kernel::Side::right>(w, under, {turned(i), true}, data(diagonal_[i]), w,
+                                                      row(first) + done, n_);
+      }
+      sent = std::move(next);
     }
-    diagonal_.push_back(gathered(round, w, [&](Index i, T* to) { std::copy_n(row(i) + done, w, to); }));
-    if (l_.mesh.dry()) return;
-    struct Square;
-    T *const diagonal = data(diagonal_.back()), *const square = kernel::scratch<Square, T>(w * w);
-    std::copy_n(diagonal, w * w, square);
-    const Index pivot = kernel::cholesky(w, square, diagonal);
-    if (pivot >= 0) {
-      const auto tile = std::find_if(round.begin(), round.end(), [&](const Tile& each) {
-        return done + pivot < each.position + each.size;
-      });
-      fail<std::runtime_error>({name_,
-                                ": the matrix is not positive definite, or not finite: the pivot of row ",
-                                tile->row + done + pivot - tile->position, " is not a positive number"});
-    }
-    for_own_rows(round,
-                 [&](Index i, Index in_round) { std::copy_n(diagonal + in_round * w, w, row(i) + done); });
-    kernel::solve_triangular<kernel::Side::right>(w, below(round), {.transposed = true}, diagonal,
-                                                  row(own_ - below(round)) + done, n_);
+  }
+  /// Copies some columns of a row of L.
+  constexpr auto columns(Index begin, Index width) const {
+    return [this, begin, width](Index i, T* to) { std::copy_n(row(i) + begin, width, to); };
+  }
+  void factorize_diagonal(std::size_t index, Round round) const {
+    const Index w = size(round);
+    T* const square = data(diagonal_[index]);
+    if (turned(index)) std::reverse(square, square + w * w);
+    Index pivot = kernel::cholesky_in_place(w, square, w);
+    if (turned(index)) std::reverse(square, square + w * w);
+    if (pivot < 0) return;
+    if (turned(index)) pivot = w - 1 - pivot;
+    const Index place = round.front().position + pivot;
+    const auto tile = std::find_if(round.begin(), round.end(),
+                                   [&](const Tile& each) { return place < each.position + each.size; });
+    fail<std::runtime_error>({name_,
+                              ": the matrix is not positive definite, or not finite: the pivot of row ",
+                              tile->row + place - tile->position, " is not a positive number"});
   }
 
   const char* name_;
@@ -232,6 +335,11 @@ struct CholeskySolveLayout {
 
 }  // namespace detail
 
+struct CholeskyOptions {
+  /// Without it, half of the matrix is not read, and a matrix that is not symmetric gives wrong solutions.
+  bool check_symmetry = true;
+};
+
 /// `A`: the type of the matrix, a tensor [n, n] of float or double, in any layout but a pending maximum or minimum.
 template <class A>
 class CholeskyFactor {
@@ -241,7 +349,8 @@ class CholeskyFactor {
   /// Throws, on all ranks, `std::invalid_argument` if the matrix is not square, or a row differs from its column by
   /// more than about √ε of its size; `std::runtime_error` if it is not positive definite or not finite. Collective over
   /// the mesh.
-  constexpr explicit CholeskyFactor(const A& a) : mesh_(a.mesh()), rows_(detail::AnyTensor(a)) {}
+  constexpr explicit CholeskyFactor(const A& a, CholeskyOptions options = {})
+      : mesh_(a.mesh()), rows_(detail::AnyTensor(a), "CholeskyFactor", options.check_symmetry) {}
 
   /// x with A x = b, in the layout of b: a tensor [n] or [n, r], with elements of A's type. Throws
   /// `std::invalid_argument` for other extents. Collective.
@@ -263,12 +372,21 @@ class CholeskyFactor {
   template <class B, IllFormed Why = detail::factored_off_tape<detail::CholeskySolveLayout, A, B>>
   Why solve(const B&) const;  // see Why
 
+  /// ln det A, on every rank: of a matrix whose determinant overflows too. Of a dry run 0.
+  double log_determinant() const { return rows_.log_determinant(); }
+  /// w [n, n] with A = w wᵀ, its rows cut over all axes: w z has the covariance A, if the elements of z are normal and
+  /// independent. Its columns are in the order of elimination, so w is not triangular.
+  constexpr auto factor() const {
+    using W = with_layout<A, packed(everywhere(A::MeshOf::axes, shard(0)))>;
+    return rows_.factor().template as<W>(mesh_);
+  }
+
  private:
   typename A::MeshOf mesh_;
   detail::CholeskyRows<typename A::Element> rows_;
 };
 template <class A>
-CholeskyFactor(const A&) -> CholeskyFactor<typename detail::CholeskyMatrix<A>::type>;
+CholeskyFactor(const A&, CholeskyOptions = {}) -> CholeskyFactor<typename detail::CholeskyMatrix<A>::type>;
 template <IllFormed Why>
 class CholeskyFactor<Why>;  // see Why
 

@@ -32,9 +32,14 @@ struct RankLine {
   /// mesh.
   template <class T, class Write>
   constexpr AnyTensor gathered(Index height, Index width, Write write) const {
+    return begin_to_gather<T>(height, width, write)->finish();
+  }
+  /// The same while it is in flight.
+  template <class T, class Write>
+  constexpr Shared<AnyInFlight> begin_to_gather(Index height, Index width, Write write) const {
     AnyTensor mine = tensor({ranks(), height, width}, rows());
     if (!mesh.dry()) write(static_cast<T*>(mine.buffer->data));
-    return redistributed_to(std::move(mine), everywhere(mesh.axes(), replicate), type);
+    return last_step(std::move(mine), everywhere(mesh.axes(), replicate), type);
   }
   /// The sum of all ranks' blocks [height, width]. `write(block)` fills this rank's one, which holds zeros.
   template <class T, class Write>

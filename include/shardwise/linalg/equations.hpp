@@ -3,12 +3,15 @@
 #pragma once
 
 /// @file
-/// LU with partial pivoting of a distributed matrix, for `solve`.
+/// LU with pivoting of a distributed matrix, for `solve`.
 ///
-/// A step gathers the columns of one tile and chooses pivots among all rows that are left, on every rank alike. Rows
-/// stay on their ranks: a pivot row goes to all, and columns are taken in the order of elimination.
+/// A step eliminates the columns of one tile. Each rank chooses as many of its rows as the tile has columns, by LU with
+/// partial pivoting of its own. All gather these, and choose the pivots among them alike: a tournament (Grigori, Demmel,
+/// Xiang, "CALU: a communication optimal LU factorization algorithm", 2011). Rows stay on their ranks: a pivot row goes
+/// to all, and columns are taken in the order of elimination.
 
 #include <algorithm>
+#include <numeric>
 
 #include <shardwise/kernel/lu_panel.hpp>
 #include <shardwise/linalg/elimination.hpp>
@@ -68,103 +71,103 @@ class Equations {
   T* row(Index i) const { return data(equations_) + i * width_; }
   /// The number of rows of a rank that are not eliminated. They are the last ones of its block.
   constexpr Index& left(int rank) { return left_[static_cast<std::size_t>(rank)]; }
+  constexpr Index left(int rank) const { return left_[static_cast<std::size_t>(rank)]; }
+
+  /// The pivots of a tile, the same on every rank.
+  struct Choice {
+    std::vector<int> owners;
+    std::vector<Index> rows;  ///< of this rank's own: their numbers among its rows that are left
+    std::vector<T> lu;        ///< of their columns [w, w], and more
+    Index failed = -1;        ///< the column without a pivot
+  };
+  constexpr Choice choice_of(const Tile& tile) const {
+    const Index w = tile.size, own = left(line_.rank());
+    const Index height = std::min(w, *std::max_element(left_.begin(), left_.end()));
+    std::vector<Index> order;  // this rank's candidates come first
+    const AnyTensor candidates = line_.gathered<T>(height, w, [&](T* block) {
+      const T* const first = row(own_ - own) + tile.position;
+      std::vector<T> columns;
+      for (Index i = 0; i < own; ++i)
+        columns.insert(columns.end(), first + i * width_, first + i * width_ + w);
+      order.resize(static_cast<std::size_t>(own));
+      std::iota(order.begin(), order.end(), Index{0});
+      if (own > w) kernel::spanning_rows(own, w, columns.data(), order.data());
+      std::fill_n(block, height * w, T{0});
+      for (Index i = 0; i < std::min(own, w); ++i)
+        std::copy_n(columns.data() + order[static_cast<std::size_t>(i)] * w, w, block + i * w);
+    });
+    line_.compute(own * w * w + line_.ranks() * w * w * w);
+    Choice choice;
+    if (dry()) {
+      choice.owners.assign(static_cast<std::size_t>(w), tile.owner);
+      return choice;
+    }
+    std::vector<int> owners;
+    std::vector<Index> numbers;
+    for (int rank = 0; rank < line_.ranks(); ++rank) {
+      const Index count = std::min(w, left(rank));
+      const T* const from = data(candidates) + rank * height * w;
+      choice.lu.insert(choice.lu.end(), from, from + count * w);
+      for (Index i = 0; i < count; ++i) {
+        owners.push_back(rank);
+        numbers.push_back(rank == line_.rank() ? order[static_cast<std::size_t>(i)] : -1);
+      }
+    }
+    std::vector<Index> best(owners.size());
+    choice.failed = kernel::lu_panel(std::ssize(owners), w, choice.lu.data(), best.data());
+    for (Index i = 0; i < w; ++i) {
+      const auto from = static_cast<std::size_t>(best[static_cast<std::size_t>(i)]);
+      choice.owners.push_back(owners[from]);
+      choice.rows.push_back(numbers[from]);
+    }
+    return choice;
+  }
 
   /// Returns the column without a pivot, or -1.
   constexpr Index eliminate(const Tile& tile) {
-    const Index w = tile.size, begin = tile.position, end = begin + w, later = width_ - end,
-                own = left(line_.rank());
-    const Index height = *std::max_element(left_.begin(), left_.end());
-    const AnyTensor panel = line_.gathered<T>(height, w, [&](T* block) {
-      std::fill_n(block + own * w, (height - own) * w, T{0});
-      for (Index i = 0; i < own; ++i) std::copy_n(row(own_ - own + i) + begin, w, block + i * w);
-    });
-    std::vector<Index> before;  // the number of the first row of each rank among those that are left
-    Index rows = 0;
-    for (const Index each : left_) before.push_back(std::exchange(rows, rows + each));
-
-    std::vector<T> l;
-    std::vector<Index> order;
-    if (!dry()) {
-      l.resize(static_cast<std::size_t>(rows * w));
-      order.resize(static_cast<std::size_t>(rows));
-      for (int rank = 0; rank < line_.ranks(); ++rank) {
-        std::copy_n(data(panel) + rank * height * w, left(rank) * w,
-                    l.data() + before[static_cast<std::size_t>(rank)] * w);
-      }
-      const Index failed = kernel::lu_panel(rows, w, l.data(), order.data());
-      if (failed >= 0) return tile.row + failed;
-    }
-    choose(tile, order, before);
+    using enum kernel::Transpose;
+    const Index w = tile.size, begin = tile.position, end = begin + w, later = width_ - end;
+    const Choice choice = choice_of(tile);
+    if (choice.failed >= 0) return tile.row + choice.failed;
+    move_pivots(choice);
     const AnyTensor pivot_rows = line_.summed<T>(w, later, [&](T* block) {
       for_own_pivots(begin, w,
                      [&](Index i, Index local) { std::copy_n(row(local) + end, later, block + i * later); });
     });
-    line_.compute(rows * w * w + w * w * later + 2 * left(line_.rank()) * w * later);
+    const Index rest = left(line_.rank());
+    line_.compute(rest * w * w + w * w * later + 2 * rest * w * later);
     if (dry()) return -1;
-    T* const u = data(pivot_rows);
-    for (Index i = 0; i < w; ++i) {  // u = l⁻¹ (pivot rows)
-      for (Index j = 0; j < i; ++j) {
-        const T factor = l[static_cast<std::size_t>(i * w + j)];
-        for (Index c = 0; c < later; ++c) u[i * later + c] -= factor * u[j * later + c];
-      }
-    }
+    T *const u = data(pivot_rows), *const own = row(own_ - rest);
+    std::vector<T> l(choice.lu.begin(), choice.lu.begin() + w * w);
+    for (Index i = 0; i < w; ++i) l[static_cast<std::size_t>(i * (w + 1))] = 1;
+    kernel::solve_triangular<kernel::Side::left>(w, later, {}, l.data(), w, u, later);
     for_own_pivots(begin, w, [&](Index i, Index local) {
-      std::copy_n(l.data() + i * w, w, row(local) + begin);
+      std::copy_n(choice.lu.data() + i * w, w, row(local) + begin);
       std::copy_n(u + i * later, later, row(local) + end);
     });
-    update(own, before[static_cast<std::size_t>(line_.rank())], l, order, w, end, u);
+    kernel::solve_triangular<kernel::Side::right>(w, rest, {.upper = true}, choice.lu.data(), w, own + begin,
+                                                  width_);
+    kernel::subtract_product(no, no, rest, later, w, own + begin, width_, u, later, own + end, width_);
     return -1;
   }
-  /// Makes the first rows of `order` the pivots of a tile, and moves them before the rows that are left on their ranks.
-  constexpr void choose(const Tile& tile, const std::vector<Index>& order, const std::vector<Index>& before) {
-    const std::vector<Index> was = left_;
-    std::vector<std::vector<Index>> moved(left_.size());  // on each rank, the row at each place that is left
-    for (Index i = 0; i < tile.size; ++i) {
-      int owner = tile.owner;
-      Index local = was[static_cast<std::size_t>(owner)] - left(owner);  // of a dry run: in order
-      if (!dry()) {
-        const Index number = order[static_cast<std::size_t>(i)];
-        owner = static_cast<int>(std::upper_bound(before.begin(), before.end(), number) - before.begin()) - 1;
-        local = number - before[static_cast<std::size_t>(owner)];
-      }
-      const Index size = line_.block(n_, owner).size;
-      const Index first = size - was[static_cast<std::size_t>(owner)], done = size - left(owner);
-      std::vector<Index>& at = moved[static_cast<std::size_t>(owner)];
-      if (at.empty()) {
-        at.resize(static_cast<std::size_t>(was[static_cast<std::size_t>(owner)]), Index{0});
-        std::iota(at.begin(), at.end(), Index{0});
-      }
-      const auto place = std::find(at.begin() + (done - first), at.end(), local);
-      if (owner == line_.rank() && !dry()) {
-        T* const one = row(first + (place - at.begin()));
-        if (one != row(done)) std::swap_ranges(one, one + width_, row(done));
-      }
-      std::swap(*place, at[static_cast<std::size_t>(done - first)]);
+  /// Moves the pivots before the rows that are left on their ranks.
+  constexpr void move_pivots(const Choice& choice) {
+    const Index own = left(line_.rank());
+    std::vector<Index> at(static_cast<std::size_t>(own),
+                          Index{0});  // this rank's row at each place that was left
+    std::iota(at.begin(), at.end(), Index{0});
+    for (std::size_t i = 0; i < choice.owners.size(); ++i) {
+      const int owner = choice.owners[i];
+      const Index done = line_.block(n_, owner).size - left(owner);
       pivots_.push_back({owner, done});
       --left(owner);
+      if (owner != line_.rank() || dry()) continue;
+      const auto first = at.begin() + (own - left(owner) - 1),
+                 place = std::find(first, at.end(), choice.rows[i]);
+      T* const one = row(own_ - own + (place - at.begin()));
+      if (one != row(done)) std::swap_ranges(one, one + width_, row(done));
+      std::swap(*place, *first);
     }
-    rows_moved_ = std::move(moved[static_cast<std::size_t>(line_.rank())]);
-  }
-  /// Subtracts l u from this rank's rows that are left. Before the step there were `own`, the first with number
-  /// `before`.
-  void update(Index own, Index before, const std::vector<T>& l, const std::vector<Index>& order, Index w,
-              Index end, const T* u) {
-    const Index rest = left(line_.rank()), later = width_ - end;
-    if (rest == 0) return;
-    std::vector<Index> place_of(static_cast<std::size_t>(own));
-    for (std::size_t i = 0; i < order.size(); ++i) {
-      const Index number = order[i] - before;
-      if (number >= 0 && number < own) place_of[static_cast<std::size_t>(number)] = static_cast<Index>(i);
-    }
-    std::vector<T> minus(static_cast<std::size_t>(rest * w));
-    for (Index i = 0; i < rest; ++i) {
-      const Index at = own - rest + i;
-      const Index was = rows_moved_.empty() ? at : rows_moved_[static_cast<std::size_t>(at)];
-      const T* from = l.data() + place_of[static_cast<std::size_t>(was)] * w;
-      for (Index j = 0; j < w; ++j) minus[static_cast<std::size_t>(i * w + j)] = -from[j];
-    }
-    kernel::gemm(kernel::Transpose::no, kernel::Transpose::no, rest, later, w, minus.data(), w, u, later,
-                 row(own_ - rest) + end, width_, true);
   }
   /// Calls f(i, local) for the pivots from number `first` on, `count` of them, that this rank owns.
   template <class F>
@@ -209,7 +212,6 @@ class Equations {
   AnyTensor equations_;
   Index own_ = 0, failed_ = -1;
   std::vector<Pivot> pivots_;
-  std::vector<Index> rows_moved_;  ///< in the latest step; empty: none
   AnyTensor solution_;
   std::vector<T> x_;  ///< in the order of elimination
 };

@@ -11,7 +11,6 @@
 /// auto [u, s, v] = svd_lowrank(a, 10, seed);  // a ≈ u · diag(s) · vᵀ
 /// ```
 
-#include <shardwise/linalg/qr.hpp>
 #include <shardwise/linalg/spectral.hpp>
 #include <shardwise/tensor/factories.hpp>
 
@@ -45,20 +44,7 @@ void solve_upper(Index m, const View<const T, 2>& r, const View<T, 2>& x) {
     fail<std::runtime_error>(
         {"lstsq: column ", i, " of the matrix is zero, or depends on the columns before it"});
   }
-  kernel::solve_triangular<Side::left>(n, x.columns(), {.upper = true}, r.data, x.data, x.columns());
-}
-
-/// a · w, where w is whole on every rank: its first `columns` columns.
-template <TensorType A, TensorType W>
-constexpr A times_columns(const A& a, const W& w, Index columns) {
-  A y(a.mesh(), {a.shape()[0], columns});
-  const Index m = a.local_shape()[0], k = a.shape()[1];
-  count_work(a.mesh(), 2 * m * k * columns, m * (k + columns) * Index{sizeof(typename A::Element)});
-  if (!a.mesh().dry()) {
-    kernel::gemm(kernel::Transpose::no, kernel::Transpose::no, m, columns, k, a.data(), k, w.data(),
-                 w.shape()[1], y.writable().data, columns, false);
-  }
-  return y;
+  kernel::solve_triangular<Side::left>(n, x.columns(), {.upper = true}, r.data, n, x.data, x.columns());
 }
 
 }  // namespace detail

@@ -17,6 +17,7 @@
 /// - `automatic` takes `cholesky2`, and `tsqr` instead where that fails or the condition number is above 1e7 (float:
 ///   1e3). All ranks have the same r, so they decide alike. A dry run counts `cholesky2`.
 
+#include <shardwise/kernel/householder_qr.hpp>
 #include <shardwise/kernel/sums.hpp>
 #include <shardwise/linalg/cholesky.hpp>
 #include <shardwise/linalg/gram.hpp>
@@ -71,7 +72,7 @@ constexpr auto cholesky_qr(const X& x) {
 template <class T>
 double condition_of(Index n, const T* l) {
   RowMajorMatrix<T> inverse = RowMajorMatrix<T>::Identity(n, n);
-  kernel::solve_triangular<Side::left>(n, n, {}, l, inverse.data(), n);
+  kernel::solve_triangular<Side::left>(n, n, {}, l, n, inverse.data(), n);
   const auto norm = [](const auto& m) {
     return static_cast<double>(m.cwiseAbs().rowwise().sum().maxCoeff());
   };
@@ -86,9 +87,9 @@ constexpr bool is_conditioned(const L& l, double limit) {
   return failed_pivot(l, [](Index) { return Index{-1}; }) == no_failure && condition_of(n, l.data()) <= limit;
 }
 
-/// The two steps of CholeskyQR2; nothing if they fail, or if the first finds a condition number above `limit`.
+/// The two steps of CholeskyQR2 on a tape; nothing if they fail.
 template <class Result, Operand X>
-constexpr std::optional<Result> cholesky_qr2(const X& x, double limit) {
+constexpr std::optional<Result> cholesky_qr2_on_tape(const X& x, double limit) {
   const auto first = cholesky_qr(x);
   if (!is_conditioned(value_of(first.r), limit)) return {};
   const auto second = cholesky_qr(first.q);
@@ -97,35 +98,89 @@ constexpr std::optional<Result> cholesky_qr2(const X& x, double limit) {
   return Result{second.q, redistribute_to<whole_of<tensor_of<decltype(r)>>>(r)};
 }
 
+/// q := x · l⁻ᵀ of [m, n], a block of rows at a time. Adds qᵀ · q to `products`, if given, while a block is in the cache.
+template <class T>
+void divide_rows(Index m, Index n, const T* x, const T* l, T* q, T* products) {
+  const Index height = std::max<Index>(64, 65536 / std::max<Index>(1, n));
+  for (Index i = 0; i < m; i += height) {
+    const Index rows = std::min(height, m - i);
+    T* const block = q + i * n;
+    if (q != x) std::copy_n(x + i * n, rows * n, block);
+    kernel::solve_triangular<Side::right>(n, rows, {.transposed = true}, l, n, block, n);
+    if (products) kernel::add_gram(rows, n, block, products);
+  }
+  if (products) kernel::mirror(n, products);
+}
+
+/// The two steps of CholeskyQR2; nothing if they fail, or if the first finds a condition number above `limit`.
+template <TensorType X>
+constexpr std::optional<Qr<X, whole_of<X>>> cholesky_qr2(const X& x, double limit) {
+  const Index m = x.local_shape()[0], n = x.shape()[1], bytes = m * n * Index{sizeof(typename X::Element)};
+  const bool dry = x.mesh().dry();
+  const auto factor = [](auto products) {
+    return apply(CholeskyOp{}, redistribute_to<finished_of<decltype(products)>>(std::move(products)));
+  };
+  const auto first = factor(gram(x));
+  if (!is_conditioned(first, limit)) return {};
+  X q(x.mesh(), x.shape());
+  decltype(gram(x)) products(x.mesh(), {n, n});
+  count_work(x.mesh(), m * n * (2 * n + 1), 2 * bytes, "qr");
+  if (!dry) {
+    auto* const sums = products.writable().data;
+    std::fill_n(sums, n * n, 0);
+    divide_rows(m, n, x.data(), first.data(), q.writable().data, sums);
+  }
+  const auto second = factor(std::move(products));
+  if (!is_conditioned(second, 100)) return {};
+  count_work(x.mesh(), m * n * n, 2 * bytes, "qr");
+  if (!dry) {
+    auto* const rows = q.writable().data;
+    divide_rows<typename X::Element>(m, n, rows, second.data(), rows, nullptr);
+  }
+  const auto r = contract<"km, nk -> mn">(second, first);
+  return Qr<X, whole_of<X>>{q, redistribute_to<whole_of<tensor_of<decltype(r)>>>(r)};
+}
+
 template <TensorType X>
 constexpr Qr<X, whole_of<X>> tsqr(const X& x) {
+  using T = typename X::Element;
   constexpr AxisSet cutting = X::layout.axes_sharding(0);
   const auto& mesh = x.mesh();
   const Index n = x.shape()[1], rows = x.local_shape()[0], k = std::min(rows, n);
-  X q(mesh, x.shape());
-  count_work(mesh, 4 * rows * n * k, 4 * rows * n * Index{sizeof(typename X::Element)});
-  if (!mesh.dry()) std::copy_n(x.data(), rows * n, q.writable().data);
+  count_work(mesh, 4 * rows * n * k, 4 * rows * n * Index{sizeof(T)}, "qr");
+  X reflections(mesh, x.shape()), q(mesh, x.shape());
+  if (!mesh.dry()) std::copy_n(x.data(), rows * n, reflections.writable().data);
   if constexpr (cutting == 0) {
     whole_of<X> r(mesh, {n, n});
-    if (!mesh.dry()) kernel::qr(rows, n, q.writable().data, r.writable().data);
+    if (!mesh.dry()) kernel::qr(rows, n, reflections.writable().data, r.writable().data, q.writable().data);
     return {q, r};
   } else {
     // Blocks of balanced rows give blocks of balanced min(rows, n), so the factors of all ranks are one tensor.
     const Index blocks = group_size(mesh.sizes(), X::MeshOf::axes, cutting);
-    X factors(mesh, {x.shape()[0] / blocks >= n ? blocks * n : x.shape()[0], n}), y(mesh, x.shape());
-    if (!mesh.dry()) kernel::qr(rows, n, q.writable().data, factors.writable().data);
+    X factors(mesh, {x.shape()[0] / blocks >= n ? blocks * n : x.shape()[0], n});
+    std::optional<kernel::HouseholderQr<T>> f;
+    if (!mesh.dry()) f.emplace(rows, n, reflections.writable().data, factors.writable().data);
     constexpr int last = std::bit_width(cutting) - 1;
     constexpr Layout gathered =
         Layout::by_axis(X::MeshOf::axes, [](int axis) { return axis == last ? replicate : X::layout[axis]; });
     const auto upper = tsqr(redistribute_to<with_layout<X, packed(gathered)>>(std::move(factors)));
     const X own = redistribute_to<X>(upper.q);
-    count_work(mesh, 2 * rows * n * k, 2 * rows * n * Index{sizeof(typename X::Element)});
-    if (!mesh.dry()) {
-      kernel::gemm(kernel::Transpose::no, kernel::Transpose::no, rows, n, k, q.data(), k, own.data(), n,
-                   y.writable().data, n, false);
-    }
-    return {y, upper.r};
+    if (f) f->multiply(n, own.data(), q.writable().data);
+    return {q, upper.r};
   }
+}
+
+/// a · w, where w is whole on every rank: its first `columns` columns.
+template <TensorType A, TensorType W>
+constexpr A times_columns(const A& a, const W& w, Index columns) {
+  A y(a.mesh(), {a.shape()[0], columns});
+  const Index m = a.local_shape()[0], k = a.shape()[1];
+  count_work(a.mesh(), 2 * m * k * columns, m * (k + columns) * Index{sizeof(typename A::Element)});
+  if (!a.mesh().dry()) {
+    kernel::gemm(kernel::Transpose::no, kernel::Transpose::no, m, columns, k, a.data(), k, w.data(),
+                 w.shape()[1], y.writable().data, columns, false);
+  }
+  return y;
 }
 
 /// Makes the diagonal of r positive, and throws unless r is finite.
@@ -168,13 +223,14 @@ constexpr auto qr(const X& x, QrOptions options = {}) {
     const double limit = only ? std::numeric_limits<double>::max() : is_double ? 1e7 : 1e3;
     using Tensors = Qr<Q, whole_of<Q>>;
     using Vars = Qr<Var<Q, any_tracked<X>>, Var<whole_of<Q>, any_tracked<X>>>;
-    if (options.method != QrMethod::tsqr || any_on_tape<X>) {
-      const auto found = detail::cholesky_qr2<std::conditional_t<any_on_tape<X>, Vars, Tensors>>(x, limit);
-      if (found) return *found;
-    }
-    if constexpr (!any_on_tape<X>) {
+    if constexpr (any_on_tape<X>) {
+      if (const auto found = detail::cholesky_qr2_on_tape<Vars>(x, limit)) return *found;
+    } else {
+      if (options.method != QrMethod::tsqr) {
+        if (const auto found = detail::cholesky_qr2(block, limit)) return *found;
+      }
       if (options.method != QrMethod::cholesky2) {
-        Tensors found = detail::tsqr(x);
+        Tensors found = detail::tsqr(block);
         detail::make_unique(found);
         return found;
       }

@@ -3,14 +3,14 @@
 #pragma once
 
 /// @file
-/// `solve`: linear equations with a square matrix, by LU with partial pivoting on all ranks of a mesh.
+/// `solve`: linear equations with a square matrix, by LU with tournament pivoting on all ranks of a mesh.
 ///
 /// ```
 /// const auto x = solve(a, b);   // a: [n, n], b: [n] or [n, r], in any layouts; x has the layout of b
 /// ```
 /// Its gradients need one more factorization, of the transpose: db = a⁻ᵀ dx, da = -db xᵀ. All ranks must compute with
 /// the same bits: the same build, on processors of one kind. A plan counts pivots in their order; other pivots may
-/// lie on fewer ranks, and then the gathered columns are more.
+/// lie on fewer ranks, and then the last gathers are larger.
 
 #include <shardwise/layout/diagnosis.hpp>
 

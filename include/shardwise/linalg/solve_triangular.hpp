@@ -50,7 +50,7 @@ struct SolveTriangularOp {
     std::copy_n(b.data, b.elements(), y.data);
     const Sizes s(l, y);
     for (Index i = 0; i < s.matrices; ++i) {
-      kernel::solve_triangular<side>(s.n, s.other, how, l.data + i * s.l, y.data + i * s.b, s.ld());
+      kernel::solve_triangular<side>(s.n, s.other, how, l.data + i * s.l, s.n, y.data + i * s.b, s.ld());
     }
   }
 
@@ -64,7 +64,7 @@ struct SolveTriangularOp {
     for (Index i = 0; i < s.matrices; ++i) {
       T* db = b.gradient ? b.gradient + i * s.b : kernel::scratch<Right, T>(s.b);
       std::copy_n(dy.data + i * s.b, s.b, db);
-      kernel::solve_triangular<side>(s.n, s.other, {how.upper, !how.transposed}, l.data + i * s.l, db,
+      kernel::solve_triangular<side>(s.n, s.other, {how.upper, !how.transposed}, l.data + i * s.l, s.n, db,
                                      s.ld());
       if (!l.gradient) continue;
       const T *x = y.data + i * s.b, *first = how.transposed == left ? x : db,

@@ -4,16 +4,16 @@
 
 /// @file
 /// `eigh` and `svd`: eigenvalues and eigenvectors of symmetric matrices, and singular values and vectors. The matrices
-/// are whole on every rank; the leading dimensions, a batch of them, may be cut in any way. Both take tensors only:
-/// they have no gradient.
+/// are whole on every rank; the leading dimensions, a batch of them, may be cut in any way. `svd` also takes a tall
+/// matrix whose rows are cut. Both take tensors only: they have no gradient.
 ///
 /// ```
 /// auto [values, vectors] = eigh(a);   // a = vectors · diag(values) · vectorsᵀ
-/// auto [u, s, v] = svd(x);            // x = u · diag(s) · vᵀ
+/// auto [u, s, v] = svd(x);            // x = u · diag(s) · vᵀ; u is laid out as x
 /// ```
 
 #include <shardwise/kernel/spectral.hpp>
-#include <shardwise/linalg/batch.hpp>
+#include <shardwise/linalg/qr.hpp>
 
 namespace shardwise {
 
@@ -92,14 +92,45 @@ constexpr auto eigh(const A& a) {
 template <class A, IllFormed Why = detail::factored_off_tape<detail::MatrixOfMatrix, A>>
 Why eigh(const A&);  // see Why
 
-/// x: [b…, m, n], float or double. With k = min(m, n), `u` is [b…, m, k], `s` is [b…, k], in decreasing order, and
-/// `v` is [b…, n, k]. Errors and communication as for `eigh`.
-template <Operand X, WellFormed Vectors = detail::factored_off_tape<detail::MatrixOfMatrix, X>>
+namespace detail {
+
+/// The type of u: of whole matrices, or of a matrix whose rows are cut; or why there is none.
+template <class X>
+using left_vectors = std::conditional_t<IllFormed<factored_off_tape<MatrixOfMatrix, X>> &&
+                                            WellFormed<factored_off_tape<QrLayout, X>>,
+                                        factored_off_tape<QrLayout, X>, factored_off_tape<MatrixOfMatrix, X>>;
+
+/// x = q · r, and the singular vectors of r on every rank.
+template <class U, TensorType X>
+constexpr auto svd_of_rows(const X& x) {
+  const Index m = x.shape()[0], n = x.shape()[1];
+  if (m < n) {
+    fail({"svd: a matrix ", x.shape(),
+          " whose rows are cut has more columns than rows: pass its transpose, and swap u and v"});
+  }
+  const auto [q, r] = qr(x);
+  const auto [u, s, v] = svd(r);
+  return Svd<U, std::remove_const_t<decltype(s)>, std::remove_const_t<decltype(v)>>{times_columns(q, u, n), s,
+                                                                                    v};
+}
+
+}  // namespace detail
+
+/// x: [b…, m, n], float or double, whole matrices; or [m, n] with m ≥ n and rows cut over any number of axes. With
+/// k = min(m, n), `u` is [b…, m, k], `s` is [b…, k], in decreasing order, and `v` is [b…, n, k]. `u` is laid out as x; if
+/// rows are cut, every rank has `s` and `v`. Errors and communication as for `eigh`; if rows are cut, as for `qr`.
+template <Operand X, WellFormed Vectors = detail::left_vectors<X>>
 constexpr auto svd(const X& x) {
-  using Result = Svd<Vectors, result_of<detail::VectorOfMatrix, X>, Vectors>;
-  if constexpr (AbstractOperand<X>) {
-    return Result{};
+  constexpr bool whole = WellFormed<detail::factored_off_tape<detail::MatrixOfMatrix, X>>;
+  if constexpr (AbstractOperand<X> && !whole) {
+    using V = Abstract<typename detail::WholeOf<tensor_of<Vectors>>::type, false, false>;
+    return Svd<Vectors, result_of<detail::VectorOfMatrix, V>, V>{};
+  } else if constexpr (AbstractOperand<X>) {
+    return Svd<Vectors, result_of<detail::VectorOfMatrix, X>, Vectors>{};
+  } else if constexpr (!whole) {
+    return detail::svd_of_rows<Vectors>(x);
   } else {
+    using Result = Svd<Vectors, result_of<detail::VectorOfMatrix, X>, Vectors>;
     const auto& mesh = common_mesh(x);
     constexpr int rank = X::rank;
     const Index m = x.shape()[rank - 2], n = x.shape()[rank - 1], k = std::min(m, n);
@@ -121,7 +152,7 @@ constexpr auto svd(const X& x) {
     return y;
   }
 }
-template <class X, IllFormed Why = detail::factored_off_tape<detail::MatrixOfMatrix, X>>
+template <class X, IllFormed Why = detail::left_vectors<X>>
 Why svd(const X&);  // see Why
 
 }  // namespace shardwise
