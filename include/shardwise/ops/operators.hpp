@@ -74,6 +74,7 @@ using NotAssigned =
 
 }  // namespace detail
 
+// NOLINTBEGIN(bugprone-macro-parentheses): types
 #define SHARDWISE_NO_OPERATOR(op, Left, Why) \
   template <class A, class B>                \
     requires(Operand<A> || Operand<B>)       \
@@ -90,5 +91,6 @@ SHARDWISE_NO_OPERATOR(>=, const A, NotCompared);
 SHARDWISE_NO_OPERATOR(==, const A, NotCompared);
 SHARDWISE_NO_OPERATOR(!=, const A, NotCompared);
 #undef SHARDWISE_NO_OPERATOR
+// NOLINTEND(bugprone-macro-parentheses)
 
 }  // namespace shardwise
