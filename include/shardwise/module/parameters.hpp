@@ -220,7 +220,8 @@ constexpr void initialize(M& module, std::uint64_t seed) {
 
 template <class M, IllFormed Why = detail::visit_problem<M>>
 Why initialize(M&, std::uint64_t);  // see Why
-WrittenOtherwise<Hint::pass_a_seed_as_the_next_argument> initialize(const auto&);  // refused
+template <class M, IllFormed Why = WrittenOtherwise<Hint::pass_a_seed_as_the_next_argument>>
+Why initialize(const M&);  // see Why
 
 /// From now on messages for the parameters of `module` use other element types. `forward`: messages that gather fully
 /// sharded parameters for use, in both passes (the converted values are then computed with), and those that carry rows
