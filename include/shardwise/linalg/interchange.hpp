@@ -1,0 +1,319 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Matrices that other libraries keep on the same ranks: rows of any number on each rank, as PETSc and Trilinos have
+/// them, and ScaLAPACK's and ELPA's blocks.
+///
+/// ```
+/// const auto x = from_rows<Shard<0>>(mesh, eigen_rows);            // each rank brings as many rows as it has
+/// const auto rows = to_rows(x, 3);                                 // this rank's next 3 rows, an Eigen matrix
+///
+/// const BlockCyclic of_a{descriptor, p, q, my_row, my_column};     // as Cblacs_gridinfo returns them
+/// const auto a = from_block_cyclic<Shard<0>>(mesh, of_a, values);  // values: this rank's, by columns
+/// to_block_cyclic(a, of_a, values);
+/// ```
+/// All are one all-to-all, in which each pair of ranks exchanges the elements that one has and the other wants. No
+/// library is needed for it. The ranks of the other library are those of the mesh, in its order.
+
+#include <shardwise/guard/same_on_all_ranks.hpp>
+#include <shardwise/tensor/distribute.hpp>
+
+namespace shardwise {
+
+/// The blocks of a matrix on a grid of processes, as an array descriptor of ScaLAPACK has them.
+struct BlockCyclic {
+  /// Nine numbers, as `descinit` makes them: 1, the context, m, n, mb, nb, the first process row and column, and the
+  /// leading dimension of this process.
+  const int* descriptor;
+  int rows, columns;  ///< of the grid
+  int row, column;    ///< of this process; -1 outside of the grid
+};
+
+namespace detail {
+
+/// Successive rows or columns of a matrix that a rank has, and the place of the first one among all that it has.
+struct Strip {
+  Index begin, size, local;
+};
+using Strips = std::vector<Strip>;
+
+/// The strips of process `at` of `parts`, which deal `extent` in blocks, from process `first` on.
+inline Strips dealt(Index extent, Index block, int parts, int first, int at) {
+  Strips strips;
+  Index local = 0;
+  for (Index begin = (at + parts - first) % parts * block; begin < extent; begin += parts * block) {
+    strips.push_back({begin, std::min(block, extent - begin), local});
+    local += strips.back().size;
+  }
+  return strips;
+}
+inline Index total(const Strips& strips) {
+  return strips.empty() ? 0 : strips.back().local + strips.back().size;
+}
+/// The parts of strips that lie in a range.
+inline Strips within(const Strips& strips, Range range) {
+  Strips parts;
+  for (const Strip& strip : strips) {
+    const Index begin = std::max(strip.begin, range.begin);
+    const Index end = std::min(strip.begin + strip.size, range.begin + range.size);
+    if (begin < end) parts.push_back({begin, end - begin, strip.local + begin - strip.begin});
+  }
+  return parts;
+}
+
+/// What a rank has of a matrix elsewhere: the elements in some rows and some columns.
+struct Holding {
+  Strips rows, columns;
+};
+
+/// Exchanges the elements of a matrix between this rank's block, row-major, and the memory that `holdings` describe.
+/// Element (i, j) of what this rank has elsewhere is at values[i * row_step + j * column_step].
+template <class T>
+class Interchange {
+ public:
+  Interchange(const MeshView& mesh, const Layout& layout, const Shape<2>& shape,
+              std::vector<Holding> holdings, Index row_step, Index column_step)
+      : communicator_(mesh.communicator()),
+        holdings_(std::move(holdings)),
+        row_step_(row_step),
+        column_step_(column_step) {
+    const AxisSet whole = layout.axes_where([](Placement p) { return !p.is_shard(); });
+    for (int rank = 0; rank < communicator_.size(); ++rank) {
+      const MeshSizes at = group_member(mesh.sizes(), {}, mesh.axes(), ~0u, rank);
+      boxes_.push_back(local_box(shape, layout, mesh.sizes(), at));
+      bool first = true;  // of the ranks that have this block
+      for (int axis = 0; axis < mesh.axes(); ++axis)
+        first = first && ((whole >> axis & 1u) == 0 || at[axis] == 0);
+      sends_.push_back(first);
+    }
+  }
+
+  void send(const T* block, T* values) const {
+    exchange([&](int rank) { return sends(self()) ? common(self(), rank) : Holding(); },
+             [&](int rank) { return sends(rank) ? common(rank, self()) : Holding(); },
+             [&](const Strip& rows, const Strip& columns, T* message) {
+               for (Index i = 0; i < rows.size; ++i)
+                 std::copy_n(block + place(rows.begin + i, columns.begin), columns.size,
+                             message + i * columns.size);
+             },
+             [&](const Strip& rows, const Strip& columns, const T* message) {
+               T* const to = values + rows.local * row_step_ + columns.local * column_step_;
+               for (Index j = 0; j < columns.size; ++j) {
+                 for (Index i = 0; i < rows.size; ++i)
+                   to[i * row_step_ + j * column_step_] = message[i * columns.size + j];
+               }
+             });
+  }
+  void receive(const T* values, T* block) const {
+    exchange([&](int rank) { return common(rank, self()); }, [&](int rank) { return common(self(), rank); },
+             [&](const Strip& rows, const Strip& columns, T* message) {
+               const T* const from = values + rows.local * row_step_ + columns.local * column_step_;
+               for (Index j = 0; j < columns.size; ++j) {
+                 for (Index i = 0; i < rows.size; ++i)
+                   message[i * columns.size + j] = from[i * row_step_ + j * column_step_];
+               }
+             },
+             [&](const Strip& rows, const Strip& columns, const T* message) {
+               for (Index i = 0; i < rows.size; ++i)
+                 std::copy_n(message + i * columns.size, columns.size,
+                             block + place(rows.begin + i, columns.begin));
+             });
+  }
+
+ private:
+  int self() const { return communicator_.rank(); }
+  bool sends(int rank) const { return sends_[static_cast<std::size_t>(rank)]; }
+  const Box<2>& box(int rank) const { return boxes_[static_cast<std::size_t>(rank)]; }
+  Index place(Index row, Index column) const {
+    const Box<2>& own = box(self());
+    return (row - own.begin[0]) * own.size[1] + column - own.begin[1];
+  }
+  /// What `here` has in its block, and `there` elsewhere.
+  Holding common(int here, int there) const {
+    const Holding& of = holdings_[static_cast<std::size_t>(there)];
+    return {within(of.rows, box(here).range(0)), within(of.columns, box(here).range(1))};
+  }
+  static Index elements(const Holding& of) {
+    Index rows = 0, columns = 0;
+    for (const Strip& strip : of.rows) rows += strip.size;
+    for (const Strip& strip : of.columns) columns += strip.size;
+    return rows * columns;
+  }
+  /// Calls pack or unpack for each tile in the message to or from each rank.
+  template <class Of, class Message, class F>
+  void each_tile(const Of& of, Message* message, F f) const {
+    for (int rank = 0; rank < communicator_.size(); ++rank) {
+      const Holding part = of(rank);
+      for (const Strip& rows : part.rows) {
+        for (const Strip& columns : part.columns) {
+          f(rows, columns, message);
+          message += rows.size * columns.size;
+        }
+      }
+    }
+  }
+  template <class Leaving, class Arriving, class Pack, class Unpack>
+  void exchange(const Leaving& leaving, const Arriving& arriving, Pack pack, Unpack unpack) const {
+    std::vector<Index> out, in;
+    for (int rank = 0; rank < communicator_.size(); ++rank) {
+      out.push_back(elements(leaving(rank)));
+      in.push_back(elements(arriving(rank)));
+    }
+    const std::vector<Index> from = offsets_of(out), to = offsets_of(in);
+    const auto sent = std::make_unique_for_overwrite<T[]>(static_cast<std::size_t>(from.back() + out.back()));
+    const auto received =
+        std::make_unique_for_overwrite<T[]>(static_cast<std::size_t>(to.back() + in.back()));
+    each_tile(leaving, sent.get(), pack);
+    communicator_.all_to_all(sent.get(), out, from, received.get(), in, to, data_type_of<T>());
+    each_tile(arriving, received.get(), unpack);
+  }
+
+  Communicator communicator_;
+  std::vector<Holding> holdings_;  ///< of each rank
+  Index row_step_, column_step_;
+  std::vector<Box<2>> boxes_;
+  std::vector<bool> sends_;  ///< whether a rank is the first of those with its block
+};
+
+/// What each rank of a mesh has of a matrix in blocks. Throws `std::invalid_argument` on all ranks where a descriptor
+/// contradicts itself, that of another rank, or `shape`, if given.
+inline std::vector<Holding> holdings_of(const char* name, const Communicator& communicator,
+                                        const BlockCyclic& blocks, const Shape<2>* shape) {
+  enum { kind, context, m, n, mb, nb, first_row, first_column, leading, rows, columns, row, column, all };
+  static constexpr const char* names[all]{"its first number",
+                                          "context",
+                                          "m",
+                                          "n",
+                                          "mb",
+                                          "nb",
+                                          "the first row of the grid",
+                                          "the first column of the grid",
+                                          "the leading dimension",
+                                          "the rows of the grid",
+                                          "the columns of the grid",
+                                          "row",
+                                          "column"};
+  std::vector<Index> mine(blocks.descriptor, blocks.descriptor + 9);
+  mine.insert(mine.end(), {blocks.rows, blocks.columns, blocks.row, blocks.column});
+  const std::vector<Index> numbers = communicator.all_gather(mine);
+  const auto of = [&](int rank, int what) { return numbers[static_cast<std::size_t>(rank * all + what)]; };
+  const auto expect = [&](int rank, int what, bool fine, const std::string& expected) {
+    if (!fine)
+      fail({name, ": rank ", rank, ": ", names[what], " is ", of(rank, what), ", expected ", expected});
+  };
+  const int p = blocks.rows, q = blocks.columns;
+  std::vector<Holding> holdings;
+  std::vector<int> used;
+  for (int rank = 0; rank < communicator.size(); ++rank) {
+    expect(rank, kind, of(rank, kind) == 1, "1, of a dense matrix");
+    for (const int what : {m, n}) expect(rank, what, of(rank, what) >= 0, "0 or more");
+    for (const int what : {mb, nb, rows, columns}) expect(rank, what, of(rank, what) >= 1, "1 or more");
+    for (const int what : {m, n, mb, nb, first_row, first_column, rows, columns})
+      expect(rank, what, of(rank, what) == of(0, what), std::to_string(of(0, what)) + " as on rank 0");
+    if (shape) {
+      const std::string of_tensor = text({"that of the tensor, ", *shape});
+      expect(rank, m, of(rank, m) == (*shape)[0], of_tensor);
+      expect(rank, n, of(rank, n) == (*shape)[1], of_tensor);
+    }
+    expect(rank, first_row, of(rank, first_row) >= 0 && of(rank, first_row) < of(rank, rows),
+           "a row of the grid");
+    expect(rank, first_column, of(rank, first_column) >= 0 && of(rank, first_column) < of(rank, columns),
+           "a column of the grid");
+    Holding& held = holdings.emplace_back();
+    if (of(rank, row) < 0 || of(rank, column) < 0) continue;  // outside of the grid
+    expect(rank, row, of(rank, row) < of(rank, rows), "a row of the grid");
+    expect(rank, column, of(rank, column) < of(rank, columns), "a column of the grid");
+    held.rows = dealt(of(rank, m), of(rank, mb), p, static_cast<int>(of(rank, first_row)),
+                      static_cast<int>(of(rank, row)));
+    held.columns = dealt(of(rank, n), of(rank, nb), q, static_cast<int>(of(rank, first_column)),
+                         static_cast<int>(of(rank, column)));
+    const Index least = std::max<Index>(1, total(held.rows));
+    expect(rank, leading, of(rank, leading) >= least, std::to_string(least) + " or more");
+    used.push_back(static_cast<int>(of(rank, row) * q + of(rank, column)));
+  }
+  std::sort(used.begin(), used.end());
+  for (int place = 0; place < p * q; ++place) {
+    if (std::size(used) == static_cast<std::size_t>(p * q) && used[static_cast<std::size_t>(place)] == place)
+      continue;
+    fail({name, ": the ", communicator.size(), " ranks do not have each place of a grid of ", p, " x ", q,
+          " once"});
+  }
+  return holdings;
+}
+
+}  // namespace detail
+
+/// The matrix of which each rank has the next rows, in the order of the ranks of the mesh, as many as it likes. `rows`: an
+/// Eigen matrix. Collective: throws `std::invalid_argument` on all ranks if their numbers of columns differ.
+template <class... Placements, class MeshType, class Derived,
+          WellFormed Fine = detail::distributed_problem<typename Derived::Scalar, 2, MeshType, Placements...>>
+auto from_rows(const MeshType& mesh, const Eigen::MatrixBase<Derived>& rows) {
+  using T = typename Derived::Scalar;
+  const RowMajorMatrix<T> own = rows;
+  const std::vector<Index> extents = mesh.communicator().all_gather(std::array{own.rows(), own.cols()});
+  std::vector<detail::Holding> holdings;
+  Index before = 0;
+  for (std::size_t rank = 0; rank < extents.size() / 2; ++rank) {
+    const Index count = extents[2 * rank], width = extents[2 * rank + 1];
+    if (width != extents[1]) {
+      detail::fail({"from_rows: rank ", rank, " brings rows of ", width, " columns, rank 0 of ", extents[1]});
+    }
+    holdings.push_back({{{before, count, 0}}, {{0, width, 0}}});
+    before += count;
+  }
+  auto x = empty<T, Placements...>(mesh, {before, extents[1]});
+  detail::Interchange<T>(MeshView(mesh), x.layout, x.shape(), std::move(holdings), own.cols(), 1)
+      .receive(own.data(), x.writable().data);
+  return x;
+}
+
+/// This rank's next `count` rows of a matrix, as `from_rows` takes them. Finishes pending sums. Collective: throws
+/// `std::invalid_argument` on all ranks unless the numbers add up to the rows of x.
+template <TensorType X>
+  requires(X::rank == 2)
+auto to_rows(const X& x, Index count) {
+  using T = typename X::Element;
+  const auto finished = redistribute_to<with_layout<X, packed(without_pending(X::layout, replicate))>>(x);
+  const std::vector<Index> counts = x.mesh().communicator().all_gather(std::array{count});
+  std::vector<detail::Holding> holdings;
+  Index before = 0;
+  for (const Index each : counts) {
+    if (each < 0) detail::fail({"to_rows: a rank asks for ", each, " rows"});
+    holdings.push_back({{{before, each, 0}}, {{0, x.shape()[1], 0}}});
+    before += each;
+  }
+  if (before != x.shape()[0]) {
+    detail::fail({"to_rows: the ranks ask for ", before, " rows of a matrix ", x.shape()});
+  }
+  RowMajorMatrix<T> own(count, x.shape()[1]);
+  detail::Interchange<T>(MeshView(x.mesh()), finished.layout, x.shape(), std::move(holdings), own.cols(), 1)
+      .send(finished.data(), own.data());
+  return own;
+}
+
+/// The matrix whose elements `values` are in ScaLAPACK's blocks. Collective: throws `std::invalid_argument` on all ranks,
+/// which names the number that does not fit.
+template <class... Placements, class MeshType, class T,
+          WellFormed Fine = detail::distributed_problem<T, 2, MeshType, Placements...>>
+auto from_block_cyclic(const MeshType& mesh, const BlockCyclic& blocks, const T* values) {
+  auto holdings = detail::holdings_of("from_block_cyclic", mesh.communicator(), blocks, nullptr);
+  auto x = empty<T, Placements...>(mesh, {blocks.descriptor[2], blocks.descriptor[3]});
+  detail::Interchange<T>(MeshView(mesh), x.layout, x.shape(), std::move(holdings), 1, blocks.descriptor[8])
+      .receive(values, x.writable().data);
+  return x;
+}
+
+/// Writes a matrix to ScaLAPACK's blocks. Finishes pending sums. Errors as for `from_block_cyclic`.
+template <TensorType X>
+  requires(X::rank == 2)
+void to_block_cyclic(const X& x, const BlockCyclic& blocks, typename X::Element* values) {
+  const auto finished = redistribute_to<with_layout<X, packed(without_pending(X::layout, replicate))>>(x);
+  auto holdings = detail::holdings_of("to_block_cyclic", x.mesh().communicator(), blocks, &x.shape());
+  detail::Interchange<typename X::Element>(MeshView(x.mesh()), finished.layout, x.shape(),
+                                           std::move(holdings), 1, blocks.descriptor[8])
+      .send(finished.data(), values);
+}
+
+}  // namespace shardwise
