@@ -63,7 +63,7 @@ inline Strips within(const Strips& strips, Range range) {
   return parts;
 }
 
-/// What a rank has of a matrix elsewhere: the elements in some rows and some columns.
+/// The elements that a rank has of a matrix elsewhere: those in some rows and some columns.
 struct Holding {
   Strips rows, columns;
 };
@@ -130,7 +130,7 @@ class Interchange {
     const Box<2>& own = box(self());
     return (row - own.begin[0]) * own.size[1] + column - own.begin[1];
   }
-  /// What `here` has in its block, and `there` elsewhere.
+  /// The elements that are in the block of rank `here`, and that rank `there` has elsewhere.
   Holding common(int here, int there) const {
     const Holding& of = holdings_[static_cast<std::size_t>(there)];
     return {within(of.rows, box(here).range(0)), within(of.columns, box(here).range(1))};
@@ -177,7 +177,7 @@ class Interchange {
   std::vector<bool> sends_;  ///< whether a rank is the first of those with its block
 };
 
-/// What each rank of a mesh has of a matrix in blocks. Throws `std::invalid_argument` on all ranks where a descriptor
+/// The elements of a matrix in blocks that each rank of a mesh has. Throws `std::invalid_argument` on all ranks where a descriptor
 /// contradicts itself, that of another rank, or `shape`, if given.
 inline std::vector<Holding> holdings_of(const char* name, const Communicator& communicator,
                                         const BlockCyclic& blocks, const Shape<2>* shape) {
