@@ -71,6 +71,7 @@ TEST_CASE("blocks of any size, on every grid of processes, there and back") {
         check<Shard<0>>(line(), a, Dealt(a, mb, nb, p, q, 0, 0));
         check<Shard<0>, Shard<1>>(grid(), a, Dealt(a, mb, nb, p, q, p - 1, q / 2));
         check<Replicate, Shard<1>>(grid(), a, Dealt(a, mb, nb, p, q, p / 2, 0));
+        check<Partial<Sum>, Shard<0>>(grid(), a, Dealt(a, mb, nb, p, q, 0, 0));
         check<Reduced, Replicate>(grid(), a, Dealt(a, mb, nb, p, q, 0, q - 1));
       }
     }

@@ -17,7 +17,6 @@
 /// All are one all-to-all, in which each pair of ranks exchanges the elements that one has and the other wants. No
 /// library is needed for it. The ranks of the other library are those of the mesh, in its order.
 
-#include <shardwise/guard/same_on_all_ranks.hpp>
 #include <shardwise/tensor/distribute.hpp>
 
 namespace shardwise {
@@ -87,6 +86,7 @@ class Interchange {
       for (int axis = 0; axis < mesh.axes(); ++axis)
         first = first && ((whole >> axis & 1u) == 0 || at[axis] == 0);
       sends_.push_back(first);
+      if (rank == self()) adds_zeros_ = adds_zeros(layout, at);
     }
   }
 
@@ -120,6 +120,7 @@ class Interchange {
                  std::copy_n(message + i * columns.size, columns.size,
                              block + place(rows.begin + i, columns.begin));
              });
+    if (adds_zeros_) std::fill_n(block, box(self()).elements(), T{0});
   }
 
  private:
@@ -175,6 +176,7 @@ class Interchange {
   Index row_step_, column_step_;
   std::vector<Box<2>> boxes_;
   std::vector<bool> sends_;  ///< whether a rank is the first of those with its block
+  bool adds_zeros_ = false;  ///< of a pending sum, the first rank has the elements
 };
 
 /// The elements of a matrix in blocks that each rank of a mesh has. Throws `std::invalid_argument` on all ranks where a descriptor
