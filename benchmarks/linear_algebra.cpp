@@ -17,6 +17,7 @@ int main() {
 #else
 
 #include <shardwise/linalg/cholesky_factor.hpp>
+#include <shardwise/linalg/interchange.hpp>
 #include <shardwise/linalg/matrix_product.hpp>
 #include <shardwise/linalg/qr.hpp>
 #include <shardwise/linalg/solve.hpp>
@@ -43,6 +44,8 @@ void pdgesv_(const int*, const int*, double*, const int*, const int*, const int*
              const int*, const int*, int*);
 void pdgeqrf_(const int*, const int*, double*, const int*, const int*, const int*, double*, double*,
               const int*, int*);
+void pdgemr2d_(const int*, const int*, const double*, const int*, const int*, const int*, double*, const int*,
+               const int*, const int*, const int*);
 void pdorgqr_(const int*, const int*, const int*, double*, const int*, const int*, const int*, const double*,
               double*, const int*, int*);
 }
@@ -246,11 +249,11 @@ void thin_qr(const Line& mesh, Index m, Index n, sw::QrMethod method, const char
       });
 }
 
-void cholesky(const Line& mesh, Index n) {
+void cholesky(const Line& mesh, Index n, bool check, const char* what) {
   using X = sw::Tensor<double, 2, Line, sw::Shard<0> >;
   const X a = filled<X>(mesh, n, n, positive(n));
   compare(
-      sizes("Cholesky", n, n), [&] { const sw::CholeskyFactor factor(a); },
+      sizes(what, n, n), [&] { const sw::CholeskyFactor factor(a, {.check_symmetry = check}); },
       [&](const Blacs& on) -> Theirs {
         auto x = std::make_shared<Dealt>(on, n, n, positive(n));
         return {[=] { x->now = x->first; },
@@ -280,6 +283,35 @@ void equations(const Line& mesh, Index n, Index r) {
       });
 }
 
+/// From ScaLAPACK's blocks to rows, and back.
+void interchange(const Line& mesh, Index n) {
+  const int p = sw::world().size();
+  const auto elements = [](Index i, Index j) { return element(i, j); };
+  std::shared_ptr<Dealt> mine;
+  std::optional<Blacs> on;
+  compare(
+      sizes("from blocks, and to them,", n, n),
+      [&] {
+        const sw::BlockCyclic blocks{mine->descriptor, on->p, on->q, on->row, on->column};
+        const auto x = sw::from_block_cyclic<sw::Shard<0> >(mesh, blocks, mine->now.data());
+        sw::to_block_cyclic(x, blocks, mine->now.data());
+      },
+      [&](const Blacs& grid) -> Theirs {
+        on.emplace(grid.p, grid.q, grid.block);
+        mine = std::make_shared<Dealt>(*on, n, n, elements);
+        auto a = std::make_shared<Dealt>(grid, n, n, elements);
+        auto line = std::make_shared<Blacs>(p, 1, static_cast<int>((n + p - 1) / p));
+        auto rows = std::make_shared<Dealt>(*line, n, n, elements);
+        return {[] {},
+                [=, context = grid.context, alive = line] {
+                  pdgemr2d_(&a->m, &a->n, a->now.data(), &one, &one, a->descriptor, rows->now.data(), &one,
+                            &one, rows->descriptor, &context);
+                  pdgemr2d_(&a->m, &a->n, rows->now.data(), &one, &one, rows->descriptor, a->now.data(), &one,
+                            &one, a->descriptor, &context);
+                }};
+      });
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -290,7 +322,7 @@ int main(int argc, char** argv) {
     app.add_option("--squares", squares, "extents of square products");
     app.add_option("--factors", factors, "extents of matrices to factorize");
     app.add_option("--repetitions", repetitions, "of each, in turn");
-    app.add_option("--only", only, "product, qr, cholesky or solve");
+    app.add_option("--only", only, "product, qr, cholesky, solve or interchange");
     if (const auto code = benchmarks::parse(app, argc, argv)) return *code;
     const int ranks = sw::world().size(), tall = ranks % 2 == 0 && ranks > 2 ? 2 : 1;
     const Grid grid(sw::world(), {tall, sw::any});
@@ -307,8 +339,12 @@ int main(int argc, char** argv) {
       thin_qr(line, 65536, 64, sw::QrMethod::tsqr, "qr, tsqr");
     }
     for (const Index n : factors) {
-      if (runs("cholesky")) cholesky(line, n);
+      if (runs("cholesky")) {
+        cholesky(line, n, true, "Cholesky");
+        cholesky(line, n, false, "Cholesky, unchecked");
+      }
       if (runs("solve")) equations(line, n, 1);
+      if (runs("interchange")) interchange(line, n);
     }
     return 0;
   });

@@ -17,6 +17,7 @@
 /// All are one all-to-all, in which each pair of ranks exchanges the elements that one has and the other wants. No
 /// library is needed for it. The ranks of the other library are those of the mesh, in its order.
 
+#include <shardwise/kernel/permute.hpp>
 #include <shardwise/tensor/distribute.hpp>
 
 namespace shardwise {
@@ -74,7 +75,8 @@ class Interchange {
  public:
   Interchange(const MeshView& mesh, const Layout& layout, const Shape<2>& shape,
               std::vector<Holding> holdings, Index row_step, Index column_step)
-      : communicator_(mesh.communicator()),
+      : mesh_(mesh),
+        communicator_(mesh.communicator()),
         holdings_(std::move(holdings)),
         row_step_(row_step),
         column_step_(column_step) {
@@ -91,35 +93,15 @@ class Interchange {
   }
 
   void send(const T* block, T* values) const {
-    exchange([&](int rank) { return sends(self()) ? common(self(), rank) : Holding(); },
-             [&](int rank) { return sends(rank) ? common(rank, self()) : Holding(); },
-             [&](const Strip& rows, const Strip& columns, T* message) {
-               for (Index i = 0; i < rows.size; ++i)
-                 std::copy_n(block + place(rows.begin + i, columns.begin), columns.size,
-                             message + i * columns.size);
-             },
-             [&](const Strip& rows, const Strip& columns, const T* message) {
-               T* const to = values + rows.local * row_step_ + columns.local * column_step_;
-               for (Index j = 0; j < columns.size; ++j) {
-                 for (Index i = 0; i < rows.size; ++i)
-                   to[i * row_step_ + j * column_step_] = message[i * columns.size + j];
-               }
-             });
+    exchange(
+        block_strides(), block, value_strides(), values,
+        [&](int rank) { return sends(self()) ? common(self(), rank) : Holding(); },
+        [&](int rank) { return sends(rank) ? common(rank, self()) : Holding(); });
   }
   void receive(const T* values, T* block) const {
-    exchange([&](int rank) { return common(rank, self()); }, [&](int rank) { return common(self(), rank); },
-             [&](const Strip& rows, const Strip& columns, T* message) {
-               const T* const from = values + rows.local * row_step_ + columns.local * column_step_;
-               for (Index j = 0; j < columns.size; ++j) {
-                 for (Index i = 0; i < rows.size; ++i)
-                   message[i * columns.size + j] = from[i * row_step_ + j * column_step_];
-               }
-             },
-             [&](const Strip& rows, const Strip& columns, const T* message) {
-               for (Index i = 0; i < rows.size; ++i)
-                 std::copy_n(message + i * columns.size, columns.size,
-                             block + place(rows.begin + i, columns.begin));
-             });
+    exchange(
+        value_strides(), values, block_strides(), block, [&](int rank) { return common(rank, self()); },
+        [&](int rank) { return common(self(), rank); });
     if (adds_zeros_) std::fill_n(block, box(self()).elements(), T{0});
   }
 
@@ -127,9 +109,20 @@ class Interchange {
   int self() const { return communicator_.rank(); }
   bool sends(int rank) const { return sends_[static_cast<std::size_t>(rank)]; }
   const Box<2>& box(int rank) const { return boxes_[static_cast<std::size_t>(rank)]; }
-  Index place(Index row, Index column) const {
-    const Box<2>& own = box(self());
-    return (row - own.begin[0]) * own.size[1] + column - own.begin[1];
+  /// Where a tile begins in memory, and the steps between its rows and columns.
+  struct Place {
+    Index offset, steps[2];
+  };
+  auto block_strides() const {
+    return [own = box(self())](const Strip& rows, const Strip& columns, const Place&) {
+      const Index step = own.size[1];
+      return Place{(rows.begin - own.begin[0]) * step + columns.begin - own.begin[1], {step, 1}};
+    };
+  }
+  auto value_strides() const {
+    return [i = row_step_, j = column_step_](const Strip& rows, const Strip& columns, const Place&) {
+      return Place{rows.local * i + columns.local * j, {i, j}};
+    };
   }
   /// The elements that are in the block of rank `here`, and that rank `there` has elsewhere.
   Holding common(int here, int there) const {
@@ -142,35 +135,48 @@ class Interchange {
     for (const Strip& strip : of.columns) columns += strip.size;
     return rows * columns;
   }
-  /// Calls pack or unpack for each tile in the message to or from each rank.
-  template <class Of, class Message, class F>
-  void each_tile(const Of& of, Message* message, F f) const {
-    for (int rank = 0; rank < communicator_.size(); ++rank) {
-      const Holding part = of(rank);
-      for (const Strip& rows : part.rows) {
-        for (const Strip& columns : part.columns) {
-          f(rows, columns, message);
-          message += rows.size * columns.size;
-        }
+  /// Copies each tile of a part; a message has one after another.
+  template <class From, class To>
+  static void copy(const Holding& part, const From& from, const T* source, const To& to, T* target) {
+    Index done = 0;
+    for (const Strip& rows : part.rows) {
+      for (const Strip& columns : part.columns) {
+        const Index extents[]{rows.size, columns.size};
+        const Place in_message{done, {columns.size, 1}}, out = from(rows, columns, in_message),
+                                                         in = to(rows, columns, in_message);
+        kernel::copy_box(2, extents, source + out.offset, out.steps, target + in.offset, in.steps);
+        done += rows.size * columns.size;
       }
     }
   }
-  template <class Leaving, class Arriving, class Pack, class Unpack>
-  void exchange(const Leaving& leaving, const Arriving& arriving, Pack pack, Unpack unpack) const {
+  template <class From, class To, class Leaving, class Arriving>
+  void exchange(const From& from, const T* source, const To& to, T* target, const Leaving& leaving,
+                const Arriving& arriving) const {
+    const auto in_message = [](const Strip&, const Strip&, const Place& place) { return place; };
     std::vector<Index> out, in;
-    for (int rank = 0; rank < communicator_.size(); ++rank) {
-      out.push_back(elements(leaving(rank)));
-      in.push_back(elements(arriving(rank)));
+    for (int rank = 0; rank < communicator_.size(); ++rank) {  // this rank's own elements take no message
+      out.push_back(rank == self() ? 0 : elements(leaving(rank)));
+      in.push_back(rank == self() ? 0 : elements(arriving(rank)));
     }
-    const std::vector<Index> from = offsets_of(out), to = offsets_of(in);
-    const auto sent = std::make_unique_for_overwrite<T[]>(static_cast<std::size_t>(from.back() + out.back()));
-    const auto received =
-        std::make_unique_for_overwrite<T[]>(static_cast<std::size_t>(to.back() + in.back()));
-    each_tile(leaving, sent.get(), pack);
-    communicator_.all_to_all(sent.get(), out, from, received.get(), in, to, data_type_of<T>());
-    each_tile(arriving, received.get(), unpack);
+    const std::vector<Index> out_begin = offsets_of(out), in_begin = offsets_of(in);
+    const Buffer sent = allocate_buffer(mesh_, (out_begin.back() + out.back()) * Index{sizeof(T)}),
+                 received = allocate_buffer(mesh_, (in_begin.back() + in.back()) * Index{sizeof(T)});
+    T *const leave = static_cast<T*>(sent->data), *const arrive = static_cast<T*>(received->data);
+    for (int rank = 0; rank < communicator_.size(); ++rank) {
+      const auto index = static_cast<std::size_t>(rank);
+      if (rank == self())
+        copy(leaving(rank), from, source, to, target);
+      else
+        copy(leaving(rank), from, source, in_message, leave + out_begin[index]);
+    }
+    communicator_.all_to_all(leave, out, out_begin, arrive, in, in_begin, data_type_of<T>());
+    for (int rank = 0; rank < communicator_.size(); ++rank) {
+      if (rank != self())
+        copy(arriving(rank), in_message, arrive + in_begin[static_cast<std::size_t>(rank)], to, target);
+    }
   }
 
+  MeshView mesh_;
   Communicator communicator_;
   std::vector<Holding> holdings_;  ///< of each rank
   Index row_step_, column_step_;
@@ -179,7 +185,7 @@ class Interchange {
   bool adds_zeros_ = false;  ///< of a pending sum, the first rank has the elements
 };
 
-/// The elements of a matrix in blocks that each rank of a mesh has. Throws `std::invalid_argument` on all ranks where a descriptor
+/// The elements of a matrix in blocks that each rank has. Throws `std::invalid_argument` on all ranks where a descriptor
 /// contradicts itself, that of another rank, or `shape`, if given.
 inline std::vector<Holding> holdings_of(const char* name, const Communicator& communicator,
                                         const BlockCyclic& blocks, const Shape<2>* shape) {
