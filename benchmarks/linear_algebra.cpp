@@ -2,9 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// @file
-/// Products, thin QR, Cholesky and equations beside ScaLAPACK's, on the same ranks, with the same BLAS, in turn. ScaLAPACK gets
-/// the grid and, of three, the block size with which it is fastest, and a copy of its operands before each call, which is not
-/// counted. The matrices of both have equal elements, and a check compares some elements of the results.
+/// Products, thin QR, Cholesky and equations beside ScaLAPACK's, on the same ranks, with the same BLAS, in turn.
+/// ScaLAPACK gets the grid and, of three, the block size with which it is fastest, and a copy of its operands before
+/// each call, which is not counted. The matrices of both have equal elements, and a check compares some elements of the
+/// results.
 
 #ifndef WITH_SCALAPACK
 #include <cstdio>

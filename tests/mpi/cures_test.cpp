@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// @file
-/// The hints of compile errors, applied: each test case calls what a hint names, where the call that it replaces does not
-/// compile, and compares the result with a dense computation. Extents are square too, where a wrong dimension fits.
+/// The hints of compile errors, applied: each test case calls what a hint names, where the call that it replaces does
+/// not compile, and compares the result with a dense computation. Extents are square too, where a wrong dimension fits.
 
 #include <shardwise/linalg/cholesky_factor.hpp>
 #include <shardwise/linalg/matrix_product.hpp>

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// @file
-/// Matrices from and to uneven rows and ScaLAPACK's blocks: bit for bit, on every grid of processes; and descriptors that
-/// do not fit.
+/// Matrices from and to uneven rows and ScaLAPACK's blocks: bit for bit, on every grid of processes; and descriptors
+/// that do not fit.
 
 #include <shardwise/linalg/interchange.hpp>
 #include <support/matrices.hpp>

@@ -192,7 +192,8 @@ TEST_CASE("a run makes the collectives of its plan") {
                                                          {mesh.rank<dp>(), mesh.rank<tp>()})));
 }
 
-// In the compiler: a step of a Cholesky factorization gathers its rows, so a rank receives half the matrix and a little.
+// In the compiler: a step of a Cholesky factorization gathers its rows, so a rank receives half the matrix and a
+// little.
 constexpr auto plan = trace<Mesh<tp>>({4}, [](const auto& mesh) {
   CholeskyFactor(empty<double, Shard<0>>(mesh, {512, 512}));
 });

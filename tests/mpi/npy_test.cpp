@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// @file
-/// NumPy's files: literal bytes that NumPy 1.24 wrote are read, and written again bit for bit, in every layout; and each
-/// thing that can be wrong with a file is an error that says so.
+/// NumPy's files: literal bytes that NumPy 1.24 wrote are read, and written again bit for bit, in every layout; and
+/// each thing that can be wrong with a file is an error that says so.
 
 #include <doctest/doctest.h>
 #include <shardwise/mesh/mesh.hpp>

@@ -5,7 +5,7 @@
 /// @file
 /// QR factorizations of blocks of rows by Householder reflections:
 ///
-///     qr(m, n, a, r, q);                    // a = q · r: a is [m, n] and is overwritten; with k = min(m, n), r is [k, n]
+///     qr(m, n, a, r, q);                    // a = q · r: a is [m, n], and is overwritten; r is [min(m, n), n]
 ///     const HouseholderQr f(m, n, a, r);    // the same without q; it keeps a
 ///     f.multiply(columns, c, y);            // y [m, columns] := q · c, where c is [k, columns]
 
@@ -14,9 +14,9 @@
 
 namespace shardwise::kernel {
 
-/// The first rows are factorized at once. Each later block of rows B then reduces r further: [r; B] = (1 - v t vᵀ) [r'; 0]
-/// with v = [1; V] and an upper triangular t. So a block is read while it is in the cache, and q · c is computed from the
-/// last block to the first: M = t c, q · c of these rows is -V M, and c - M is what the rows before multiply.
+/// The first rows are factorized at once. Each later block of rows B then reduces r further: [r; B] = (1 - v t vᵀ) [r';
+/// 0] with v = [1; V] and an upper triangular t. So a block is read while it is in the cache, and q · c is computed
+/// from the last block to the first: M = t c, q · c of these rows is -V M, and c - M is what the rows before multiply.
 template <class T>
 class HouseholderQr {
  public:

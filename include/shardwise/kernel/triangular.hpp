@@ -27,8 +27,8 @@ struct Triangular {
 
 namespace detail {
 
-/// Equations Σ_k x_k · factor(k, j) = b_j for `other` vectors x, with which they overwrite b. The vectors are the rows of
-/// b, or on the left its columns.
+/// Equations Σ_k x_k · factor(k, j) = b_j for `other` vectors x, with which they overwrite b. The vectors are the rows
+/// of b, or on the left its columns.
 template <Side side, class T>
 class TriangularEquations {
  public:

@@ -132,7 +132,8 @@ class CholeskyRows {
   /// has least to do in one, and most in the next.
   static constexpr bool turned(std::size_t round) { return round % 2 == 1; }
 
-  /// Copies what L starts from: each row, up to the columns that are eliminated with it. `visit(i, row)` gets the rows of A.
+  /// Copies what L starts from: each row, up to the columns that are eliminated with it. `visit(i, row)` gets the rows
+  /// of A.
   template <class Visit>
   void copy_rows(const AnyTensor& a, Visit visit) const {
     for (const Round round : order_.rounds()) {
@@ -147,8 +148,8 @@ class CholeskyRows {
   constexpr void read(const AnyTensor& a) {
     if (!a.mesh.dry()) copy_rows(a, [](Index, const T*) {});
   }
-  /// The same, which throws, on all ranks, unless (A - Aᵀ) v is as good as 0 for a random v. Which elements of A are read
-  /// depends on the ranks, so others must not differ.
+  /// The same, which throws, on all ranks, unless (A - Aᵀ) v is as good as 0 for a random v. Which elements of A are
+  /// read depends on the ranks, so others must not differ.
   constexpr void read_and_check(const AnyTensor& a) {
     const AnyTensor sums = line_.summed<T>(2, n_, [&](T* off) {
       using Vector = Eigen::Matrix<T, Eigen::Dynamic, 1>;
@@ -230,7 +231,8 @@ class CholeskyRows {
     Index begin, width;
     AnyTensor rows;
   };
-  /// Subtracts from columns [from, to) of a round, in `count` of this rank's rows, what columns contribute that are done.
+  /// Subtracts from columns [from, to) of a round, in `count` of this rank's rows, what columns contribute that are
+  /// done.
   constexpr void subtract(Index first, Index count, Round round, Index from, Index to,
                           const Columns& done) const {
     using enum kernel::Transpose;

@@ -6,9 +6,9 @@
 /// LU with pivoting of a distributed matrix, for `solve`.
 ///
 /// A step eliminates the columns of one tile. Each rank chooses as many of its rows as the tile has columns, by LU with
-/// partial pivoting of its own. All gather these, and choose the pivots among them alike: a tournament (Grigori, Demmel,
-/// Xiang, "CALU: a communication optimal LU factorization algorithm", 2011). Rows stay on their ranks: a pivot row goes
-/// to all, and columns are taken in the order of elimination.
+/// partial pivoting of its own. All gather these, and choose the pivots among them alike: a tournament (Grigori,
+/// Demmel, Xiang, "CALU: a communication optimal LU factorization algorithm", 2011). Rows stay on their ranks: a pivot
+/// row goes to all, and columns are taken in the order of elimination.
 
 #include <algorithm>
 #include <numeric>

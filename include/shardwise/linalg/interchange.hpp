@@ -185,8 +185,8 @@ class Interchange {
   bool adds_zeros_ = false;  ///< of a pending sum, the first rank has the elements
 };
 
-/// The elements of a matrix in blocks that each rank has. Throws `std::invalid_argument` on all ranks where a descriptor
-/// contradicts itself, that of another rank, or `shape`, if given.
+/// The elements of a matrix in blocks that each rank has. Throws `std::invalid_argument` on all ranks where a
+/// descriptor contradicts itself, that of another rank, or `shape`, if given.
 inline std::vector<Holding> holdings_of(const char* name, const Communicator& communicator,
                                         const BlockCyclic& blocks, const Shape<2>* shape) {
   enum { kind, context, m, n, mb, nb, first_row, first_column, leading, rows, columns, row, column, all };
@@ -253,8 +253,8 @@ inline std::vector<Holding> holdings_of(const char* name, const Communicator& co
 
 }  // namespace detail
 
-/// The matrix of which each rank has the next rows, in the order of the ranks of the mesh, as many as it likes. `rows`: an
-/// Eigen matrix. Collective: throws `std::invalid_argument` on all ranks if their numbers of columns differ.
+/// The matrix of which each rank has the next rows, in the order of the ranks of the mesh, as many as it likes. `rows`:
+/// an Eigen matrix. Collective: throws `std::invalid_argument` on all ranks if their numbers of columns differ.
 template <class... Placements, class MeshType, class Derived,
           WellFormed Fine = detail::distributed_problem<typename Derived::Scalar, 2, MeshType, Placements...>>
 auto from_rows(const MeshType& mesh, const Eigen::MatrixBase<Derived>& rows) {
@@ -301,8 +301,8 @@ auto to_rows(const X& x, Index count) {
   return own;
 }
 
-/// The matrix whose elements `values` are in ScaLAPACK's blocks. Collective: throws `std::invalid_argument` on all ranks,
-/// which names the number that does not fit.
+/// The matrix whose elements `values` are in ScaLAPACK's blocks. Collective: throws `std::invalid_argument` on all
+/// ranks, which names the number that does not fit.
 template <class... Placements, class MeshType, class T,
           WellFormed Fine = detail::distributed_problem<T, 2, MeshType, Placements...>>
 auto from_block_cyclic(const MeshType& mesh, const BlockCyclic& blocks, const T* values) {

@@ -98,7 +98,8 @@ constexpr std::optional<Result> cholesky_qr2_on_tape(const X& x, double limit) {
   return Result{second.q, redistribute_to<whole_of<tensor_of<decltype(r)>>>(r)};
 }
 
-/// q := x · l⁻ᵀ of [m, n], a block of rows at a time. Adds qᵀ · q to `products`, if given, while a block is in the cache.
+/// q := x · l⁻ᵀ of [m, n], a block of rows at a time. Adds qᵀ · q to `products`, if given, while a block is in the
+/// cache.
 template <class T>
 void divide_rows(Index m, Index n, const T* x, const T* l, T* q, T* products) {
   const Index height = std::max<Index>(64, 65536 / std::max<Index>(1, n));

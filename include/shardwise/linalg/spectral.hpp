@@ -117,8 +117,8 @@ constexpr auto svd_of_rows(const X& x) {
 }  // namespace detail
 
 /// x: [b…, m, n], float or double, whole matrices; or [m, n] with m ≥ n and rows cut over any number of axes. With
-/// k = min(m, n), `u` is [b…, m, k], `s` is [b…, k], in decreasing order, and `v` is [b…, n, k]. `u` is laid out as x; if
-/// rows are cut, every rank has `s` and `v`. Errors and communication as for `eigh`; if rows are cut, as for `qr`.
+/// k = min(m, n), `u` is [b…, m, k], `s` is [b…, k], in decreasing order, and `v` is [b…, n, k]. `u` is laid out as x;
+/// if rows are cut, every rank has `s` and `v`. Errors and communication as for `eigh`; if rows are cut, as for `qr`.
 template <Operand X, WellFormed Vectors = detail::left_vectors<X>>
 constexpr auto svd(const X& x) {
   constexpr bool whole = WellFormed<detail::factored_off_tape<detail::MatrixOfMatrix, X>>;

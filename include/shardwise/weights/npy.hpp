@@ -87,8 +87,8 @@ struct NpyHeader {
 }  // namespace detail
 
 /// An array of `Rank` dimensions of T: double, float, integers. All ranks must see the file. Collective: throws
-/// `std::runtime_error` on all ranks if it cannot be read, is cut, or holds another type, number of dimensions or order.
-/// Where the tensor becomes `Partial<Sum>`, the first rank takes the values.
+/// `std::runtime_error` on all ranks if it cannot be read, is cut, or holds another type, number of dimensions or
+/// order. Where the tensor becomes `Partial<Sum>`, the first rank takes the values.
 template <class T, int Rank, class... Placements, class MeshType,
           WellFormed Fine = detail::distributed_problem<T, Rank, MeshType, Placements...>>
   requires(!detail::npy_type<T>().empty())
