@@ -65,22 +65,22 @@ struct NpyHeader {
       refuse({"its elements are ", found, ", expected '", type, "'"});
     if (!order.starts_with("False"))
       refuse({"its first index is the fastest: save numpy.ascontiguousarray(a), or its transpose"});
-    for (std::size_t i = 0; i < extents.size() && extents[i] != ')'; ++i) {
-      if (extents[i] < '0' || extents[i] > '9') continue;
+    const std::string_view said = extents.substr(0, extents.find(')') + 1);
+    const Index most = file.size();  // larger numbers are too large, too
+    Index count = 1;
+    for (std::size_t i = 0; i < said.size(); ++i) {
+      const auto digit = [&] { return said[i] >= '0' && said[i] <= '9'; };
+      if (!digit()) continue;
       Index extent = 0;
-      for (; i < extents.size() && extents[i] >= '0' && extents[i] <= '9'; ++i) {
-        extent = 10 * extent + (extents[i] - '0');
-        if (extent > file.size() / element_bytes + 1) break;  // more than the file can have
-      }
+      for (; digit(); ++i) extent = std::min(Index{1} << 59, 10 * extent + (said[i] - '0'));
       shape.push_back(extent);
-      --i;
+      count = extent == 0 || count <= most / extent ? count * extent : most;
     }
     if (shape.size() != rank) refuse({"it has ", shape.size(), " dimensions, expected ", rank});
-    Index count = 1;
-    for (const Index extent : shape) count *= extent;
-    if (file.size() - begin != count * element_bytes)
-      refuse({"it should have ", count * element_bytes, " bytes after its header, but has ",
-              file.size() - begin});
+    if (count * element_bytes != file.size() - begin) {
+      refuse({"its shape is ", said, ", of ", element_bytes, " bytes each, but ", file.size() - begin,
+              " bytes follow"});
+    }
   }
 };
 
