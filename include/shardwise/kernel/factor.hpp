@@ -129,8 +129,11 @@ void subtract_gram(bool upper, Index m, Index k, const T* a, Index lda, T* c, In
 #else
   auto square = detail::mapped(m, m, c, ldc);
   const auto of_a = detail::mapped(m, k, a, lda);
-  upper ? square.template selfadjointView<Eigen::Upper>().rankUpdate(of_a, T{-1})
-        : square.template selfadjointView<Eigen::Lower>().rankUpdate(of_a, T{-1});
+  if (upper) {
+    square.template selfadjointView<Eigen::Upper>().rankUpdate(of_a, T{-1});
+  } else {
+    square.template selfadjointView<Eigen::Lower>().rankUpdate(of_a, T{-1});
+  }
 #endif
 }
 

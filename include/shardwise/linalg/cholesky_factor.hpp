@@ -338,8 +338,8 @@ struct CholeskySolveLayout {
 }  // namespace detail
 
 struct CholeskyOptions {
-  /// Without it, half of the matrix is not read: which half depends on the mesh. So both must hold it, and a matrix that
-  /// is not symmetric gives wrong solutions.
+  /// Without it, half of the matrix is not read: which half depends on the mesh. So both must be there, and a matrix
+  /// that is not symmetric gives wrong solutions.
   bool check_symmetry = true;
 };
 

@@ -34,7 +34,7 @@ template <class T>
 void solve_upper(Index m, const View<const T, 2>& r, const View<T, 2>& x) {
   const Index n = r.columns();
   const auto columns = kernel::detail::mapped(n, n, r.data);
-  // The errors of `qr` grow no further with more rows, because it takes them in blocks.
+  // A column that depends on others left up to 25 ε of 100 thousand rows, and 160 ε of 4 million: below this.
   const auto rows = static_cast<double>(std::min<Index>(m, 65536));
   const double rounding =
       4 * static_cast<double>(std::numeric_limits<T>::epsilon()) * (static_cast<double>(n) + std::sqrt(rows));

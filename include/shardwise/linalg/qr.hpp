@@ -13,7 +13,7 @@
 /// - `cholesky2` (Yamamoto et al., "Roundoff error analysis of the CholeskyQR2 algorithm", 2015) computes r from xᵀ ·
 ///   x, twice: two all-reduces of n² elements. It needs a condition number below 1e8 in double and 1e4 in float.
 /// - `tsqr` (Demmel et al., "Communication-optimal parallel and sequential QR and LU factorizations", 2012) gathers
-///   the r of blocks, one axis after the other. It takes any matrix, also one of dependent columns, and twice the time.
+///   the r of blocks, one axis after the other. It takes any matrix, also one of dependent columns, and more time.
 /// - `automatic` takes `cholesky2`, and `tsqr` instead where that fails or the condition number is above 1e7 (float:
 ///   1e3). All ranks have the same r, so they decide alike. A dry run counts `cholesky2`.
 
