@@ -102,7 +102,7 @@ bool jacobi_svd(Index m, Index n, const Matrix& a, T* u, T* s, T* v) {
   }
   // A QR completes u where a singular value is 0.
   std::vector<T> r(static_cast<std::size_t>(n * n));
-  qr(m, n, u, r.data());
+  qr_of_block(m, n, u, r.data());
   for (Index i = 0; i < n; ++i) {
     s[i] = -order[static_cast<std::size_t>(i)].first * unit;
     if (r[static_cast<std::size_t>(i * n + i)] < 0) mapped(m, n, u).col(i) *= T{-1};
