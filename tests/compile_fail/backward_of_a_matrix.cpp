@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// `backward` differentiates one number, and a matrix has many.
-// expect: LayoutError<Reason::loss_is_not_a_scalar, Got<Tensor<float, 2, Mesh<tp>, Replicate>>, Cure<Hint::reduce_it_by_sum_or_mean_first>>
+// expect: LayoutError<Reason::loss_is_not_a_scalar, Got<Tensor<float, 2, Mesh<tp>, Replicate>>, Cure<Hint::pass_it_with_the_targets_to_a_loss_such_as_mse_loss_or_CrossEntropyLoss>>
 
 #include <shardwise/shardwise.hpp>
 

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The module at fault is named where it is not the one that is called.
-// expect: LayoutError<Reason::no_matching_const_forward, Got<.*>, Cure<Hint::define_a_const_forward_of_these_operands>, In<InnerNotConst>, In<OuterOfIt>>
+// expect: LayoutError<Reason::no_matching_const_forward, Got<.*>, Cure<Hint::pass_what_its_forward_takes_or_define_a_const_one_of_these>, In<InnerNotConst>, In<OuterOfIt>>
 
 #include <shardwise/shardwise.hpp>
 

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // expect: LayoutError<Reason::operands_do_not_fit_in_rank, Got<Tensor<float, 2,
+// expect: Cure<Hint::reduce_it_by_sum_or_mean_first>>
 
 #include <shardwise/mesh/mesh.hpp>
 #include <shardwise/tensor/distribute.hpp>

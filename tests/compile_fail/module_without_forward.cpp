@@ -3,7 +3,7 @@
 
 /// A call of a module runs `forward`, which must be const: a call changes nothing except the tape.
 /// `Got` lists the arguments of the call. (A `forward` with other arguments gives the same error.)
-// expect: LayoutError<Reason::no_matching_const_forward, Got<.*>, Cure<Hint::define_a_const_forward_of_these_operands>, In<Own>>
+// expect: LayoutError<Reason::no_matching_const_forward, Got<.*>, Cure<Hint::pass_what_its_forward_takes_or_define_a_const_one_of_these>, In<Own>>
 
 #include <shardwise/mesh/mesh.hpp>
 #include <shardwise/nn/linear.hpp>

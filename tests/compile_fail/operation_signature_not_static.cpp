@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Shardwise developers
 // SPDX-License-Identifier: Apache-2.0
 
-// expect: LayoutError<Reason::signature_of_the_operation_is_wrong, Cure<Hint::define_a_static_constexpr_signature>>
+// expect: LayoutError<Reason::signature_of_the_operation_is_wrong, Cure<Hint::define_a_public_static_constexpr_signature>>
 
 #include <shardwise/shardwise.hpp>
 

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Shardwise developers
 // SPDX-License-Identifier: Apache-2.0
 
-// expect: LayoutError<Reason::member_of_the_operation_is_missing_or_does_not_fit, Cure<Hint::define_saved_forward_and_pull_back>>
+// expect: LayoutError<Reason::member_of_the_operation_is_missing_or_does_not_fit, Cure<Hint::define_saved_with_inputs_or_output_forward_and_pull_back>>
 
 #include <shardwise/shardwise.hpp>
 

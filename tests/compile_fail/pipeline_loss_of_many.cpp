@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Shardwise developers
 // SPDX-License-Identifier: Apache-2.0
 
-// expect: LayoutError<Reason::loss_is_not_a_scalar, Got<Tensor<float, 2, Mesh<dp, tp>, Shard<0>, Replicate>>, Cure<Hint::reduce_it_by_sum_or_mean_first>>
+// expect: LayoutError<Reason::loss_is_not_a_scalar, Got<Tensor<float, 2, Mesh<dp, tp>, Shard<0>, Replicate>>, Cure<Hint::pass_it_with_the_targets_to_a_loss_such_as_mse_loss_or_CrossEntropyLoss>>
 
 #include <shardwise/pipeline/pipeline.hpp>
 #include <shardwise/schedule/one_forward_one_backward.hpp>

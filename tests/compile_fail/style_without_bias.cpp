@@ -3,7 +3,7 @@
 
 /// A style of your own answers all questions of a layer along its axes, or names no axis. If
 /// Shardwise accepted a style without `bias`, it would split neither the bias nor the weight.
-// expect: LayoutError<Reason::style_is_incomplete, Got<Split<tp>>, Cure<Hint::define_all_style_members_NamedAxes_input_weight_bias_output_of>>
+// expect: LayoutError<Reason::style_is_incomplete, Got<Split<tp>>, Cure<Hint::define_NamedAxes_input_weight_bias_output_of_as_ColwiseParallel_does>>
 
 #include <shardwise/mesh/mesh.hpp>
 #include <shardwise/nn/linear.hpp>

@@ -449,13 +449,18 @@ TEST_CASE("rates of biases, and biases that do not fit") {
         }) == "top_k: the bias is [3], for rows of 4 elements");
 }
 
-TEST_CASE("more choices than experts") {
-  CHECK(message_of<std::invalid_argument>([] {
-          MixtureOfExperts<Mesh<ep>, ExpertParallel<ep>> moe(
-              Mesh<ep>(world(), {any}), 4, {.experts = 2, .hidden = 3, .routing = {.k = 3}});
-          initialize(moe, 1);
-          moe(full<float, Shard<0>>(Mesh<ep>(moe.router.mesh()), {2, 4}, 1));
-        }) == "top_k: k is 3, of 2 elements");
+TEST_CASE("experts that do not suffice") {
+  const auto message = [](const MixtureOptions& options) {
+    return message_of<std::invalid_argument>(
+        [&] { MixtureOfExperts<Mesh<ep>, ExpertParallel<ep>>(Mesh<ep>(world(), {any}), 4, options); });
+  };
+  CHECK(message({.experts = 2, .hidden = 3, .routing = {.k = 3}}) ==
+        "MixtureOfExperts: routing.k is 3, which must be 1 to 2, the experts that a token may use");
+  CHECK(message({.hidden = 3}) ==
+        "MixtureOfExperts: 0 experts of 3 hidden features; both numbers must be 1 or more");
+  CHECK(message({.experts = 8, .hidden = 3, .routing = {.choice = {.groups = 3}}}) ==
+        "MixtureOfExperts: routing.choice has 3 groups and keeps 1 of 8 experts: the groups must divide the "
+        "experts, and at least one be kept");
 }
 
 }  // namespace

@@ -354,6 +354,9 @@ TEST_CASE("configurations that are no models, or do not fit on the mesh") {
         "LlamaConfig: rotary embeddings need an even head_dim, not 3");
   CHECK(message(whole, [](Config& c) { c.head_dim = 0, c.features = 16; }) ==
         "LlamaConfig: 16 features are not a multiple of 6 heads");
+  CHECK(message(whole, [](Config& c) { c.lora = {.rank = 4, .alpha = 8}; }) ==
+        "LlamaConfig: lora has the rank 4 and the alpha 8, but the plan has no adapters: give it Lora, as "
+        "LlamaAdapted does, or leave lora out");
 
   const int ranks = sw::world().size();
   if (ranks == 1 || ranks > grouped.heads) return;
@@ -414,7 +417,7 @@ namespace {
 
 // Two rows of documents: of 4 and 3 tokens and 2 of padding; of 2 and 7.
 constexpr Index packed_rows = 2, packed_length = 9;
-constexpr std::int32_t document_numbers[] = {0, 0, 0, 0, 1, 1, 1, -1, -1, 5, 5, 0, 0, 0, 0, 0, 0, 0};
+constexpr std::int32_t document_numbers[] = {0, 0, 0, 0, 1, 1, 1, -1, -1, 0, 0, 5, 5, 5, 5, 5, 5, 5};
 struct Piece {
   Index row, first, size;
 };

@@ -285,7 +285,7 @@ Dense document_numbers(Index batch, Index tokens) {
   for (Index b = 0; b < batch; ++b) {
     for (Index t = 0; t < tokens; ++t) {
       double& number = numbers[b * tokens + t];
-      if (b % 4 == 0) number = t < 7 ? 3 : t < 8 ? 0 : t < 8 + 33 ? 3 : t + 4 < tokens ? 9 : -1;
+      if (b % 4 == 0) number = t < 7 ? 0 : t < 8 ? -1 : t < 8 + 33 ? 3 : t + 4 < tokens ? 9 : -1;
       if (b % 4 == 1) number = t < tokens / 2 ? 0 : -1;
       if (b % 4 == 2) number = t < 3 ? -1 : 5;
       if (b % 4 == 3) number = -2;
@@ -338,6 +338,19 @@ TEST_CASE("attention: all masks and their combinations") {
     check_masks<Shard<0>, Shard<0>, Shard<0>>(mesh, 5, queries, keys, 4, 2);
   }
   check_masks<Shard<2>, Shard<2>, Replicate>(mesh, 1, 301, 301, 5, 5);  // many blocks of keys
+}
+
+TEST_CASE("attention: numbers that are not of documents") {
+  const auto mesh = line();
+  const auto q = random<double, Replicate>(mesh, {1, 4, 4, 4}, 1);
+  CHECK(
+      message_of<std::invalid_argument>([&] {
+        const std::array<std::int32_t, 4> tokens{1, 5, -1, 4};
+        attention(q, q, q,
+                  distribute<Replicate>(mesh, Shape<2>{1, 4}, std::span<const std::int32_t>(tokens)));
+      }) ==
+      "documents: row 0 of this rank has 4 at token 3, after 5: documents are numbered in the order of their "
+      "tokens, and padding is negative");
 }
 
 TEST_CASE("attention: documents of another shape") {

@@ -169,10 +169,17 @@ TEST_CASE("top_k: of the groups whose two largest elements have the largest sums
   const auto message = [&](Index k, const TopKOptions& options) {
     return message_of<std::invalid_argument>([&] { found<Replicate>(x, 12, k, options); });
   };
-  CHECK(message(13, {}) == "top_k: k is 13, of 12 elements");
-  CHECK(message(4, {.groups = 4, .kept_groups = 1}) == "top_k: k is 4, of 3 elements");
-  CHECK(message(1, {.groups = 5}) == "top_k: 1 of 5 groups of 12 elements");
-  CHECK(message(1, {.groups = 4, .kept_groups = 5}) == "top_k: 5 of 4 groups of 12 elements");
+  CHECK(message(13, {}) == "top_k: k is 13, but must be 0 to 12, the elements in the groups that are kept");
+  CHECK(message(4, {.groups = 4, .kept_groups = 1}) ==
+        "top_k: k is 4, but must be 0 to 3, the elements in the groups that are kept");
+  CHECK(
+      message(1, {.groups = 5}) ==
+      "top_k: rows of 12 elements in 5 groups, of which 1 are kept: the groups must divide the elements, and "
+      "at least one be kept");
+  CHECK(
+      message(1, {.groups = 4, .kept_groups = 5}) ==
+      "top_k: rows of 12 elements in 4 groups, of which 5 are kept: the groups must divide the elements, and "
+      "at least one be kept");
 }
 
 const auto take = [](const auto& x, const auto& ids) { return take_along_dim(x, ids); };

@@ -111,7 +111,7 @@ TEST_CASE("rope") {
 template <class P, class Documents>
 void check_rope_of_documents(const auto& mesh) {
   Dense numbers({2, 6});
-  numbers.values = {4, 4, 4, 0, 0, -1, -3, 4, 0, 4, 4, 4};
+  numbers.values = {0, 0, 0, 4, 4, -1, -3, 0, 1, 4, 4, 4};
   const auto documents = place<Tensor<std::int32_t, 2, Mesh<tp>, Documents>>(mesh, numbers);
   const llm::RopeOptions options{.theta = 50, .first_position = 2};
   check([&](const auto& x) { return llm::rope(x, documents, options); },

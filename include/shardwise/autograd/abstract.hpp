@@ -51,6 +51,9 @@ class Abstract : public detail::OtherNames {
   constexpr const Abstract<X, false, false>& value() const requires OnTape {
     return detail::not_evaluated<Abstract<X, false, false>>();
   }
+  using NoValue = WrittenOtherwise<Hint::read_values_after_the_call_as_forward_sees_types_alone>;
+  template <IllFormed Why = NoValue>
+  static Why local();  // see Why
 };
 
 template <class X, bool OnTape, bool Tracked>

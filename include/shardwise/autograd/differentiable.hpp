@@ -21,15 +21,33 @@ constexpr Reason why_no_loss() {
   return why;
 }
 
+/// What to give instead of a loss without a gradient, which may be a number or the model.
+template <class Loss>
+constexpr Hint hint_for_no_loss() {
+  if (std::is_arithmetic_v<Loss>) return Hint::return_the_loss_itself_not_the_number_of_item;
+  if (requires(Loss & model) { model.visit([](const char*, auto&) {}); })
+    return Hint::pass_the_loss_first_and_then_the_model;
+  return hint_for(Reason::loss_depends_on_nothing_that_has_a_gradient);
+}
+/// Of a loss that is no scalar.
+template <class X>
+constexpr Hint hint_for_bad_loss(Reason reason) {
+  if (reason == Reason::loss_is_not_a_scalar && X::rank > 1)
+    return Hint::pass_it_with_the_targets_to_a_loss_such_as_mse_loss_or_CrossEntropyLoss;
+  return hint_for(reason);
+}
+
 /// `void` if `Loss` can be differentiated, else the `LayoutError` that says why not.
 template <class Loss>
-struct LossProblem : TypeIs<layout_error<Reason::loss_depends_on_nothing_that_has_a_gradient, Got<Loss>>> {};
+struct LossProblem : TypeIs<LayoutError<Reason::loss_depends_on_nothing_that_has_a_gradient, Got<Loss>,
+                                        Cure<hint_for_no_loss<Loss>()>>> {};
 template <>
 struct LossProblem<Reported> : TypeIs<Reported> {};
 template <class X>
 struct LossProblem<Var<X>> {
   static constexpr Reason reason = why_no_loss<X>();
-  using type = std::conditional_t<reason == Reason::none, void, layout_error<reason, Got<X>>>;
+  using type = std::conditional_t<reason == Reason::none, void,
+                                  LayoutError<reason, Got<X>, Cure<hint_for_bad_loss<X>(reason)>>>;
 };
 
 /// `void` if a `Dy` can be the gradient of a `Y`, else a `LayoutError`: it must have the layout of the terms that it

@@ -222,6 +222,8 @@ template <class M, IllFormed Why = detail::visit_problem<M>>
 Why initialize(M&, std::uint64_t);  // see Why
 template <class M, IllFormed Why = WrittenOtherwise<Hint::pass_a_seed_as_the_next_argument>>
 Why initialize(const M&);  // see Why
+template <class M, IllFormed Why = WrittenOtherwise<Hint::pass_Init_to_the_modules_and_a_seed_here>>
+Why initialize(const M&, const Init&, std::uint64_t = 0);  // see Why
 
 /// From now on messages for the parameters of `module` use other element types. `forward`: messages that gather fully
 /// sharded parameters for use, in both passes (the converted values are then computed with), and those that carry rows

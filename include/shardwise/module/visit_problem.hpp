@@ -33,6 +33,9 @@ struct VisitProblem {
       return TypeIs<void>{};
     } else if constexpr (std::is_same_v<std::remove_cv_t<M>, Tape>) {
       return TypeIs<WrittenOtherwise<Hint::pass_the_model_or_call_for_each_parameter>>{};
+    } else if constexpr (Operand<std::remove_cv_t<M>>) {
+      return TypeIs<LayoutError<Reason::module_does_not_name_its_members, Got<M>,
+                                Cure<Hint::pass_the_model_whose_parameters_backward_gave_gradients>>>{};
     } else if constexpr (std::is_const_v<M>) {
       return Refused<Reason::const_model_cannot_change, Got<M>>{};
     } else if constexpr (CallsItsBase<M>) {

@@ -55,6 +55,10 @@ class Dropout : public Module<Dropout<Style>> {
 
   constexpr void visit(auto&&) {}
 
+  template <Operand X, std::same_as<bool> Training,
+            IllFormed Why = WrittenOtherwise<Hint::pass_the_step_and_leave_it_out_when_you_evaluate>>
+  static detail::abstract_result<Why, X> forward(const X&, Training);  // see Why
+
  private:
   double probability_;
   std::uint64_t seed_;

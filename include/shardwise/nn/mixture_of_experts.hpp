@@ -86,6 +86,24 @@ struct MixtureOptions {
   Index shared_hidden = 0;     ///< hidden features of an MLP for all tokens; 0: there is none
   bool bias = false;           ///< whether a bias takes part in the choice, moved by the load: see `route`
   std::optional<Init> init{};  ///< of all weights; by default uniform, by the number of their input features
+
+  /// Returns itself. Throws `std::invalid_argument` unless there are experts, and as many as a token uses.
+  constexpr const MixtureOptions& checked() const {
+    if (experts < 1 || hidden < 1) {
+      detail::fail({"MixtureOfExperts: ", experts, " experts of ", hidden,
+                    " hidden features; both numbers must be 1 or more"});
+    }
+    const auto [groups, kept] = routing.choice;
+    if (groups < 1 || kept < 1 || kept > groups || experts % groups != 0) {
+      detail::fail({"MixtureOfExperts: routing.choice has ", groups, " groups and keeps ", kept, " of ",
+                    experts, " experts: the groups must divide the experts, and at least one be kept"});
+    }
+    if (routing.k < 1 || routing.k > experts / groups * kept) {
+      detail::fail({"MixtureOfExperts: routing.k is ", routing.k, ", which must be 1 to ",
+                    experts / groups * kept, ", the experts that a token may use"});
+    }
+    return *this;
+  }
 };
 
 template <class MeshType, ParallelStyle Style = NoParallel, class T = float>
@@ -125,7 +143,7 @@ class MixtureOfExperts : public Module<MixtureOfExperts<MeshType, Style, T>> {
 
   constexpr MixtureOfExperts(const MeshType& mesh, Index features,
                              const MixtureOptions& options) requires WellFormed<Problem>
-      : router(mesh, {options.experts, features}, init_of(options, features)),
+      : router(mesh, {options.checked().experts, features}, init_of(options, features)),
         gate_up(mesh, {options.experts, 2, options.hidden, features}, init_of(options, features)),
         down(mesh, {options.experts, features, options.hidden}, init_of(options, options.hidden)),
         routing_(options.routing) {

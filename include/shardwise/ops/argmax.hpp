@@ -76,10 +76,12 @@ struct TopKOp {
     const auto [groups, kept] = options;
     const Index n = x[Rank - 1];
     if (groups < 1 || kept < 1 || kept > groups || n % groups != 0) {
-      detail::fail({"top_k: ", kept, " of ", groups, " groups of ", n, " elements"});
+      detail::fail({"top_k: rows of ", n, " elements in ", groups, " groups, of which ", kept,
+                    " are kept: the groups must divide the elements, and at least one be kept"});
     }
     if (k < 0 || k > n / groups * kept) {
-      detail::fail({"top_k: k is ", k, ", of ", n / groups * kept, " elements"});
+      detail::fail({"top_k: k is ", k, ", but must be 0 to ", n / groups * kept,
+                    ", the elements in the groups that are kept"});
     }
     if (((bias[0] != n) || ...))
       detail::fail({"top_k: the bias is ", bias..., ", for rows of ", n, " elements"});

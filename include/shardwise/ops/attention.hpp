@@ -255,8 +255,9 @@ Why attention(const Q&, const K&, const V&, const AttentionOptions& = {});  // s
 
 /// The same for documents packed in the rows: a token sees only tokens of its own document. documents: integers
 /// [batch, keys], sharded as the batch is and whole otherwise; the queries' tokens are the last of them. Equal numbers
-/// side by side are one document, so a number may be used again after another document. A negative number is padding:
-/// it sees nothing, and no token sees it. One document a row, then padding, is a batch of rows of different lengths.
+/// side by side are one document, and numbers do not decrease within a row. A negative number is padding: it sees
+/// nothing, and no token sees it. Throws `std::invalid_argument` if numbers decrease, as those of tokens would.
+/// One document a row, then padding, is a batch of rows of different lengths.
 template <Operand Q, Operand K, Operand V, Operand Documents,
           class Result = result_of<AttentionOp, Q, K, V, Documents>>
 constexpr auto attention(const Q& q, const K& k, const V& v, const Documents& documents,

@@ -99,7 +99,7 @@ constexpr SignatureProblem find_problem(const Signature& signature) {
 template <class Op, int... Ranks>
 constexpr SignatureProblem find_problem() {
   if constexpr (!has_signature<Op, Ranks...>()) {
-    return {Hint::define_a_static_constexpr_signature};
+    return {Hint::define_a_public_static_constexpr_signature};
   } else if constexpr (requires { requires std::is_member_pointer_v<decltype(&Op::name)>; }) {
     return {Hint::make_the_name_static_constexpr};
   } else if constexpr (requires { Op::signature.count; }) {
@@ -168,7 +168,7 @@ constexpr auto checked_members() {
     return WrongMember<Hint::let_shape_take_and_return_what_is_Expected, ShapeOf>{};
   } else if constexpr (!HasForward<Op> || (HasGradient && !(has_saved<Op>() && HasPullBack<Op>))) {
     return TypeIs<LayoutError<Reason::member_of_the_operation_is_missing_or_does_not_fit,
-                              Cure<Hint::define_saved_forward_and_pull_back>>>{};
+                              Cure<Hint::define_saved_with_inputs_or_output_forward_and_pull_back>>>{};
   } else if constexpr (!forward) {
     return WrongMember<Hint::let_forward_take_what_is_Expected, Forward>{};
   } else if constexpr (HasGradient && !pull_back) {

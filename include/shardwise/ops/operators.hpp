@@ -67,10 +67,12 @@ using NotCompared =
                      : Arithmetic<A> || Arithmetic<B>
                          ? Hint::use_less_less_equal_greater_greater_equal_or_equal
                          : Hint::use_less_greater_or_equal_and_for_std_max_and_min_maximum_and_minimum>;
-/// To a number; to a tensor.
+/// To a number; to a parameter; to a tensor.
 template <class A, class>
 using NotAssigned =
-    WrittenOtherwise<Arithmetic<A> ? Hint::use_the_number_that_item_returns : Hint::write_x_equals_x_plus_y>;
+    WrittenOtherwise<Arithmetic<A>           ? Hint::use_the_number_that_item_returns
+                     : is_parameter_alone<A> ? Hint::let_an_optimizer_such_as_SGD_change_the_parameter
+                                             : Hint::write_x_equals_x_plus_y>;
 
 }  // namespace detail
 

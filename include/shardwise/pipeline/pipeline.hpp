@@ -101,8 +101,10 @@ class Pipeline {
     }
     return own;
   }
-  template <class Make,
-            IllFormed Why = layout_error<Reason::operands_are_on_different_meshes, Expected<StageMesh>>>
+  template <class Make, IllFormed Why = std::conditional_t<
+                            std::is_invocable_v<Make&, int, const StageMesh&>,
+                            layout_error<Reason::operands_are_on_different_meshes, Expected<StageMesh>>,
+                            WrittenOtherwise<Hint::let_it_take_the_stage_and_its_mesh_and_return_the_part>>>
     requires(!detail::makes_stages<Make, Job, StageMesh>)
   auto stages(Make) const -> Why = delete;  // see Why
 

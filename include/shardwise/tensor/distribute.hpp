@@ -227,6 +227,10 @@ struct Item<X> {
   }
   using type = typename decltype(type_of())::type;
 };
+/// An operand that is only a type.
+template <class X>
+  requires requires { typename X::NoValue; }
+struct Item<X> : TypeIs<typename X::NoValue> {};
 template <class X>
   requires requires(const X& x) { requires TensorType<decltype(x.value())>; }
 struct Item<X> : Item<std::remove_cvref_t<decltype(std::declval<const X&>().value())>> {};

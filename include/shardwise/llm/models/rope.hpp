@@ -168,5 +168,8 @@ constexpr auto rope(const X& x, const Documents& documents, const RopeOptions& o
 }
 template <Operand X, Operand Documents, IllFormed Why = result_of<RopeOp, X, Documents>>
 Why rope(const X&, const Documents&, const RopeOptions& = {});  // see Why
+template <Operand X, std::integral Position,
+          IllFormed Why = WrittenOtherwise<Hint::write_options_in_braces_by_name>>
+Why rope(const X&, Position);  // see Why
 
 }  // namespace shardwise::llm

@@ -136,6 +136,7 @@ class Llama : public Module<Llama<MeshType, PlanType, T>> {
       head.emplace(mesh, Shape<1>{config.features}, Shape<1>{config.vocabulary},
                    Init::normal(config.deviation));
     }
+    check_adapters();
     make_units();
   }
 
@@ -148,11 +149,11 @@ class Llama : public Module<Llama<MeshType, PlanType, T>> {
   }
   /// The loss, without storing the logits: `criterion` is a `LinearCrossEntropyLoss`; targets: integers [batch,
   /// sequence], the token that follows each token; they are not shifted here.
-  constexpr auto forward(const Operand auto& ids, const auto& targets, const auto& criterion) const {
+  constexpr auto forward(const Operand auto& ids, const Operand auto& targets, const auto& criterion) const {
     check_whole();
     return end(middle(begin(ids)), targets, criterion);
   }
-  constexpr auto forward(const Operand auto& ids, const auto& documents, const auto& targets,
+  constexpr auto forward(const Operand auto& ids, const Operand auto& documents, const Operand auto& targets,
                          const auto& criterion) const {
     check_whole();
     return end(middle(begin(ids), documents), targets, criterion);
@@ -277,6 +278,16 @@ class Llama : public Module<Llama<MeshType, PlanType, T>> {
 
   static constexpr void check_has(bool has, const char* function, const char* what) {
     if (!has) detail::fail<std::logic_error>({"Llama: ", function, " of a part that lacks the ", what});
+  }
+  /// Throws if the configuration has a size of adapters, but the plan none.
+  constexpr void check_adapters() {
+    if ((config_.lora.rank == 0 && config_.lora.alpha == 0) || layers.empty()) return;
+    const auto adapts = [](const auto& parameter) { return parameter.name.ends_with("lora_A.weight"); };
+    if (!std::ranges::any_of(detail::named_parameters_of(layers.front()), adapts)) {
+      detail::fail({"LlamaConfig: lora has the rank ", config_.lora.rank, " and the alpha ",
+                    config_.lora.alpha,
+                    ", but the plan has no adapters: give it Lora, as LlamaAdapted does, or leave lora out"});
+    }
   }
   constexpr void check_whole() const {
     if (!begins_ || !norm)
