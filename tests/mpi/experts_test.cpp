@@ -456,7 +456,7 @@ TEST_CASE("experts that do not suffice") {
   };
   CHECK(message({.experts = 2, .hidden = 3, .routing = {.k = 3}}) ==
         "MixtureOfExperts: routing.k is 3, which must be 1 to 2, the experts that a token may use");
-  CHECK(message({.hidden = 3}) ==
+  CHECK(message({.experts = 0, .hidden = 3}) ==
         "MixtureOfExperts: 0 experts of 3 hidden features; both numbers must be 1 or more");
   CHECK(message({.experts = 8, .hidden = 3, .routing = {.choice = {.groups = 3}}}) ==
         "MixtureOfExperts: routing.choice has 3 groups and keeps 1 of 8 experts: the groups must divide the "
