@@ -10,6 +10,7 @@
 #include <shardwise/ops/arithmetic.hpp>
 #include <shardwise/ops/attention.hpp>
 #include <shardwise/ops/reduction.hpp>
+#include <shardwise/tensor/distribute.hpp>
 
 #include "ops_check.hpp"
 
