@@ -354,7 +354,7 @@ TEST_CASE("configurations that are no models, or do not fit on the mesh") {
         "LlamaConfig: rotary embeddings need an even head_dim, not 3");
   CHECK(message(whole, [](Config& c) { c.head_dim = 0, c.features = 16; }) ==
         "LlamaConfig: 16 features are not a multiple of 6 heads");
-  CHECK(message(whole, [](Config& c) { c.lora = {.rank = 4, .alpha = 8}; }) ==
+  CHECK(message(whole, [](Config& c) { c.kv_heads = 6, c.lora = {.rank = 4, .alpha = 8}; }) ==
         "LlamaConfig: lora has the rank 4 and the alpha 8, but the plan has no adapters: give it Lora, as "
         "LlamaAdapted does, or leave lora out");
 
