@@ -59,7 +59,7 @@ run() {
 }
 
 shardwise_setup
-for program in matrix_product least_squares mlp attention data_parallel; do
+for program in matrix_product least_squares gaussian_process mlp attention data_parallel; do
   build "$program"
   run "$program"
 done

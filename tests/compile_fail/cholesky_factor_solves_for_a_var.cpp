@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Shardwise developers
 // SPDX-License-Identifier: Apache-2.0
 
-// expect: LayoutError<Reason::operation_has_no_gradient, Got<Tensor<double, 2, Mesh<tp>, Shard<0>>, Var<Tensor<double, 1, Mesh<tp>, Replicate>.*>>, Cure<Hint::use_its_value>>
+// expect: LayoutError<Reason::tensor_off_the_tape_meets_one_on_it_so_its_gradient_would_be_lost, .*Cure<Hint::use_the_Var_or_parameter_not_its_value_or_alongside_if_it_is_data>>
 
 #include <shardwise/linalg/cholesky_factor.hpp>
 #include <shardwise/mesh/mesh.hpp>

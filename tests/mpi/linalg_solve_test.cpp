@@ -150,28 +150,77 @@ TEST_CASE("what cannot be solved is the same error on every rank") {
         }) == "solve: the right side [40 x 1] does not have the 39 rows of the matrix");
 }
 
+/// Gradients of the sum of x · dx, and of 3 ln det A if `positive`, which takes a factor instead of `solve`.
 template <class PA0, class PA1, class PB0, class PB1>
-void check_gradients() {
+void check_gradients(bool positive) {
   const Grid mesh = grid();
   const Index n = 12, r = 3;
-  const Matrix<double> a = random_matrix<double>(n, n, 1) + Matrix<double>::Identity(n, n) * 8,
-                       b = random_matrix<double>(n, r, 2), dx = random_matrix<double>(n, r, 3);
+  Matrix<double> a = random_matrix<double>(n, n, 1) + Matrix<double>::Identity(n, n) * 8;
+  const Matrix<double> b = random_matrix<double>(n, r, 2), dx = random_matrix<double>(n, r, 3);
+  if (positive) a = a * a.transpose();
   Tape tape;
   auto left = tape.input(distribute<PA0, PA1>(mesh, a));
   auto right = tape.input(distribute<PB0, PB1>(mesh, b));
-  const auto x = solve(left, right);
-  tape.backward(
-      redistribute<Replicate, Replicate>(sum(mul(x, tape.constant(distribute<PB0, PB1>(mesh, dx))))));
+  const auto loss_of = [&](const auto& x) {
+    return redistribute<Replicate, Replicate>(sum(mul(x, tape.constant(distribute<PB0, PB1>(mesh, dx)))));
+  };
   const Matrix<double> solution = a.householderQr().solve(b), db = a.transpose().householderQr().solve(dx);
+  Matrix<double> da = -db * solution.transpose();
+  if (positive) {
+    const CholeskyFactor factor(left);
+    tape.backward(loss_of(factor.solve(right)) + 3 * factor.log_determinant());
+    da += 3 * a.householderQr().solve(Matrix<double>::Identity(n, n));
+  } else {
+    tape.backward(loss_of(solve(left, right)));
+  }
   CHECK((full_tensor(redistribute<Replicate, Replicate>(right.gradient())) - db).norm() <= 1e-12);
-  CHECK(
-      (full_tensor(redistribute<Replicate, Replicate>(left.gradient())) + db * solution.transpose()).norm() <=
-      1e-12);
+  CHECK((full_tensor(redistribute<Replicate, Replicate>(left.gradient())) - da).norm() <= 1e-12);
 }
 TEST_CASE("gradients") {
-  check_gradients<Shard<0>, Shard<1>, Shard<0>, Shard<1>>();
-  check_gradients<Replicate, Replicate, Replicate, Replicate>();
-  check_gradients<Reduced, Shard<0>, Shard<0>, Shard<0>>();
+  for (const bool positive : {false, true}) {
+    check_gradients<Shard<0>, Shard<1>, Shard<0>, Shard<1>>(positive);
+    check_gradients<Replicate, Replicate, Replicate, Replicate>(positive);
+    check_gradients<Reduced, Shard<0>, Shard<0>, Shard<0>>(positive);
+  }
+}
+TEST_CASE("a constant matrix has no gradient, and its right side has") {
+  const Grid mesh = grid();
+  const Matrix<double> a = Matrix<double>::Identity(5, 5) * 4;
+  Tape tape;
+  const CholeskyFactor factor(tape.constant(distribute<Shard<0>, Shard<1>>(mesh, a)));
+  static_assert(std::is_same_v<decltype(factor.log_determinant()),
+                               Var<Tensor<double, 0, Grid, Replicate, Replicate>, false>>);
+  CHECK(item(factor.log_determinant()) == doctest::Approx(5 * std::log(4.)));
+  auto b = tape.input(full<double, Replicate, Replicate>(mesh, {5}, 1.));
+  tape.backward(sum(factor.solve(b)));
+  CHECK((full_tensor(b.gradient()).array() - 0.25).abs().maxCoeff() <= 1e-15);
+}
+TEST_CASE("the inverse") {
+  const Grid mesh = grid();
+  for (const Index n : {0, 1, 2, 50}) {
+    const Matrix<double> any_matrix = random_matrix<double>(n, n, 1);
+    const Matrix<double> positive = any_matrix * any_matrix.transpose() + Matrix<double>::Identity(n, n);
+    const auto inverse = CholeskyFactor(distribute<Shard<0>, Shard<1>>(mesh, positive)).inverse();
+    static_assert(std::is_same_v<decltype(inverse), const Tensor<double, 2, Grid, Shard<0>, Shard<0>>>);
+    CHECK(residual<double>(positive, full_tensor(inverse), Matrix<double>::Identity(n, n)) <= 1);
+  }
+}
+/// A module's calls are checked by types alone.
+struct Likelihood : Module<Likelihood> {
+  constexpr auto forward(const auto& a, const auto& b) const {
+    const CholeskyFactor factor(a);
+    return sum(mul(b, factor.solve(b))) + factor.log_determinant();
+  }
+  void visit(auto&&) {}
+};
+TEST_CASE("a factor in a module") {
+  const Grid mesh = grid();
+  Tape tape;
+  const auto a =
+      tape.input(distribute<Shard<0>, Replicate>(mesh, Matrix<double>(Matrix<double>::Identity(9, 9) * 2)));
+  const auto loss = Likelihood()(a, tape.constant(full<double, Replicate, Replicate>(mesh, {9}, 1.)));
+  CHECK(item(loss) == doctest::Approx(4.5 + 9 * std::log(2.)));
+  tape.backward(loss);
 }
 
 TEST_CASE("a run makes the collectives of its plan") {

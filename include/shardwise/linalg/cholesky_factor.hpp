@@ -9,7 +9,11 @@
 /// ```
 /// const CholeskyFactor factor(a);     // a: [n, n], any layout
 /// const auto x = factor.solve(b);     // b: [n] or [n, r], any layout; x has the layout of b
+/// const double d = factor.log_determinant();
 /// ```
+/// Of a `Var`, the solutions and the logarithm of the determinant have gradients, which are computed with the same
+/// factor: da = -(a⁻¹ dx) xᵀ and a⁻¹.
+///
 /// Each rank keeps rows of a matrix L with P A Pᵀ = L Lᵀ, where P is the order of elimination. A round eliminates
 /// a few rows of each rank (see linalg/elimination.hpp). It gathers the finished columns of these rows, and each
 /// rank updates its own rows in the columns of the round. Then it gathers the square block on the diagonal, which every
@@ -21,6 +25,7 @@
 #include <shardwise/kernel/random.hpp>
 #include <shardwise/linalg/batch.hpp>
 #include <shardwise/linalg/elimination.hpp>
+#include <shardwise/linalg/solve_node.hpp>
 #include <shardwise/tensor/redistribute.hpp>
 
 namespace shardwise {
@@ -29,7 +34,7 @@ namespace detail {
 
 /// A matrix [n, n] of T, which is factorized when constructed. Errors are in the name of a function.
 template <class T>
-class CholeskyRows {
+class CholeskyRows : public Counted {
  public:
   constexpr explicit CholeskyRows(AnyTensor a, const char* name = "CholeskyFactor", bool check = true)
       : name_(name),
@@ -115,7 +120,23 @@ class CholeskyRows {
     }
     return w;
   }
-  constexpr const RankLine& line() const { return line_; }
+  /// x with A x = b, [n] or [n, r], in the layout `to`.
+  constexpr AnyTensor solution(const AnyTensor& b, const Layout& to) const {
+    AnyTensor x = redistributed_to(AnyTensor(b), line_.rows(), line_.type);
+    make_own(x, MemoryUse::activation);
+    solve(x);
+    return redistributed_to(std::move(x), to, line_.type);
+  }
+  /// A⁻¹ [n, n], sharded by rows.
+  constexpr AnyTensor inverse() const {
+    AnyTensor x = line_.tensor({n_, n_}, line_.rows());
+    if (!x.mesh.dry()) {
+      std::fill_n(data(x), own_ * n_, T{0});
+      for (Index i = 0; i < own_; ++i) data(x)[i * n_ + x.box().begin[0] + i] = 1;
+    }
+    solve(x);
+    return x;
+  }
   constexpr Index rows() const { return n_; }
 
  private:
@@ -322,7 +343,8 @@ struct CholeskyLayout {
 template <class A>
 struct CholeskyMatrix : Refused<Reason::argument_is_not_a_tensor, Got<A>> {};
 template <Operand A>
-struct CholeskyMatrix<A> : TypeIs<factored_off_tape<CholeskyLayout, A>> {};
+struct CholeskyMatrix<A>
+    : TypeIs<std::conditional_t<IllFormed<factored<CholeskyLayout, A>>, factored<CholeskyLayout, A>, A>> {};
 
 /// Its solutions have the layout of the right side, whatever that of the matrix is.
 struct CholeskySolveLayout {
@@ -335,6 +357,42 @@ struct CholeskySolveLayout {
   }
 };
 
+/// The matrix, if it is on a tape.
+template <class A>
+struct MatrixOnTape {
+  constexpr MatrixOnTape(const A&) {}
+};
+template <class A>
+requires OperandTraits<A>::on_tape struct MatrixOnTape<A> {
+  A matrix;
+};
+
+/// The pullback of ln det A: A⁻¹ times the gradient.
+template <TensorType A>
+class LogDeterminantNode final : public TapeNode {
+ public:
+  using T = typename A::Element;
+  constexpr LogDeterminantNode(const Shared<CholeskyRows<T>>& factor, const Shared<GradientSlot>& da,
+                               const Shared<GradientSlot>& slot)
+      : factor_(factor), da_(da), slot_(slot) {
+    da_->expect();
+  }
+  constexpr bool pull_back(BackwardPart) override {
+    if (const Buffer block = slot_->pass()) {
+      AnyTensor inverse = factor_->inverse();
+      const T gradient = inverse.mesh.dry() ? T{2} : *static_cast<const T*>(block->data);
+      add_gradient(da_, std::move(inverse), gradient, A::layout);
+    }
+    da_->settle();
+    return false;
+  }
+
+ private:
+  Shared<CholeskyRows<T>> factor_;
+  Shared<GradientSlot> da_;
+  ResultSlot slot_;
+};
+
 }  // namespace detail
 
 struct CholeskyOptions {
@@ -343,50 +401,99 @@ struct CholeskyOptions {
   bool check_symmetry = true;
 };
 
-/// `A`: the type of the matrix, a tensor [n, n] of float or double, in any layout but a pending maximum or minimum.
+/// `A`: the type of the matrix, a tensor [n, n] of float or double or a `Var` of one, in any layout but a pending maximum
+/// or minimum. Copies share the factor.
 template <class A>
 class CholeskyFactor {
   static_assert(WellFormed<typename detail::CholeskyMatrix<A>::type>);
+  using Matrix = tensor_of<A>;
+  using T = typename Matrix::Element;
+  using Rows = detail::CholeskyRows<T>;
+  static constexpr bool on_tape = OperandTraits<A>::on_tape;
 
  public:
   /// Throws, on all ranks, `std::invalid_argument` if the matrix is not square, or a row differs from its column by
   /// more than about √ε of its size; `std::runtime_error` if it is not positive definite or not finite. Collective over
   /// the mesh.
   constexpr explicit CholeskyFactor(const A& a, CholeskyOptions options = {})
-      : mesh_(a.mesh()), rows_(detail::AnyTensor(a), "CholeskyFactor", options.check_symmetry) {}
+      : mesh_(value_of(a).mesh()),
+        rows_(Shared<Rows>::make(detail::AnyTensor(value_of(a)), "CholeskyFactor", options.check_symmetry)),
+        given_{a} {}
 
-  /// x with A x = b, in the layout of b: a tensor [n] or [n, r], with elements of A's type. Throws
-  /// `std::invalid_argument` for other extents. Collective.
-  template <class B, WellFormed X = detail::factored_off_tape<detail::CholeskySolveLayout, A, B>>
-  constexpr B solve(const B& b) const {
-    if (!(b.mesh() == mesh_)) {
+  /// x with A x = b, in the layout of b: a tensor [n] or [n, r], with elements of A's type. If A is a `Var`, b must be
+  /// on its tape, and x is a `Var`. Throws `std::invalid_argument` for other extents. Collective.
+  template <class B, WellFormed X = detail::factored<detail::CholeskySolveLayout, A, B>>
+  constexpr auto solve(const B& b) const {
+    const auto& right = value_of(b);
+    if (!(right.mesh() == mesh_)) {
       throw std::invalid_argument("CholeskyFactor: the right side lives on another mesh than the matrix");
     }
-    if (b.shape()[0] != rows_.rows()) {
-      detail::fail({"CholeskyFactor: the right side ", b.shape(), " does not have the ", rows_.rows(),
+    if (right.shape()[0] != rows_->rows()) {
+      detail::fail({"CholeskyFactor: the right side ", right.shape(), " does not have the ", rows_->rows(),
                     " rows of the matrix"});
     }
-    const detail::RankLine& line = rows_.line();
-    detail::AnyTensor x = detail::redistributed_to(detail::AnyTensor(b), line.rows(), line.type);
-    detail::make_own(x, MemoryUse::activation);
-    rows_.solve(x);
-    return detail::redistributed_to(std::move(x), B::layout, line.type).template as<B>(mesh_);
+    if constexpr (AbstractOperand<X>) {
+      return X{};
+    } else if constexpr (!on_tape) {
+      return solution<X>(right);
+    } else {
+      return on_common_tape(
+          solution<X>(right),
+          [&](Tape& tape, const X& y, const Shared<GradientSlot>& slot) {
+            const auto solve_back = [factor = rows_](const detail::AnyTensor& dx) {
+              return factor->solution(dx, everywhere(dx.layout.axes, shard(0)));
+            };
+            tape.record<detail::SolveNode<Matrix, std::remove_const_t<decltype(solve_back)>>>(
+                detail::AnyTensor(y), solve_back, slot_of(given_.matrix), slot_of(b), slot);
+            return Shared<Recipe>();
+          },
+          given_.matrix, b);
+    }
   }
-  template <class B, IllFormed Why = detail::factored_off_tape<detail::CholeskySolveLayout, A, B>>
+  template <class B, IllFormed Why = detail::factored<detail::CholeskySolveLayout, A, B>>
   Why solve(const B&) const;  // see Why
 
-  /// ln det A, on every rank: of a matrix whose determinant overflows too. Of a dry run 0.
-  double log_determinant() const { return rows_.log_determinant(); }
-  /// w [n, n] with A = w wᵀ, its rows cut over all axes: w z has the covariance A, if the elements of z are normal and
-  /// independent. Its columns are in the order of elimination, so w is not triangular.
-  constexpr auto factor() const {
-    using W = with_layout<A, packed(everywhere(A::MeshOf::axes, shard(0)))>;
-    return rows_.factor().template as<W>(mesh_);
+  /// ln det A: also of a matrix whose determinant overflows. A number that every rank has; if A is a `Var`, a scalar on
+  /// its tape, whose gradient is A⁻¹. Of a dry run 0.
+  constexpr auto log_determinant() const {
+    using Scalar =
+        tensor_with<T, 0, typename Matrix::MeshOf, packed(everywhere(Matrix::MeshOf::axes, replicate))>;
+    if constexpr (AbstractOperand<A>) {
+      return detail::abstract_result<Scalar, A>{};
+    } else if constexpr (!on_tape) {
+      return rows_->log_determinant();
+    } else {
+      Scalar value(mesh_, {});
+      if (!mesh_.dry()) *value.writable().data = static_cast<T>(rows_->log_determinant());
+      return on_common_tape(
+          std::move(value),
+          [&](Tape& tape, const Scalar&, const Shared<GradientSlot>& slot) {
+            tape.record<detail::LogDeterminantNode<Matrix>>(rows_, slot_of(given_.matrix), slot);
+            return Shared<Recipe>();
+          },
+          given_.matrix);
+    }
   }
+  /// A⁻¹, its rows cut over all axes, without a gradient. `solve` is faster and more exact than a product with it.
+  constexpr auto inverse() const requires(!on_tape) { return rows_->inverse().template as<ByRows>(mesh_); }
+  template <IllFormed Why = detail::factored_off_tape<detail::CholeskyLayout, A>>
+  Why inverse() const requires on_tape;  // see Why
+  /// w [n, n] with A = w wᵀ, its rows cut over all axes, without a gradient: w z has the covariance A, if the elements
+  /// of z are normal and independent. Its columns are in the order of elimination, so w is not triangular.
+  constexpr auto factor() const requires(!on_tape) { return rows_->factor().template as<ByRows>(mesh_); }
+  template <IllFormed Why = detail::factored_off_tape<detail::CholeskyLayout, A>>
+  Why factor() const requires on_tape;  // see Why
 
  private:
-  typename A::MeshOf mesh_;
-  detail::CholeskyRows<typename A::Element> rows_;
+  using ByRows = with_layout<Matrix, packed(everywhere(Matrix::MeshOf::axes, shard(0)))>;
+  template <class X>
+  constexpr X solution(const auto& b) const {
+    return rows_->solution(detail::AnyTensor(b), X::layout).template as<X>(mesh_);
+  }
+
+  typename Matrix::MeshOf mesh_;
+  Shared<Rows> rows_;
+  [[no_unique_address]] detail::MatrixOnTape<A> given_;
 };
 template <class A>
 CholeskyFactor(const A&, CholeskyOptions = {}) -> CholeskyFactor<typename detail::CholeskyMatrix<A>::type>;

@@ -15,7 +15,8 @@
 #include <shardwise/layout/diagnosis.hpp>
 
 #include <shardwise/linalg/equations.hpp>
-#include <shardwise/linalg/matrix_product.hpp>
+#include <shardwise/linalg/product_result.hpp>
+#include <shardwise/linalg/solve_node.hpp>
 #include <shardwise/ops/transpose.hpp>
 
 namespace shardwise {
@@ -59,52 +60,6 @@ constexpr AnyTensor solved(const AnyTensor& a, const AnyTensor& b, const Layout&
   return redistributed_to(std::move(x), to, type);
 }
 
-/// The pullback of `solve`. `A`: the type of the matrix.
-template <TensorType A>
-class SolveNode final : public TapeNode {
- public:
-  using T = typename A::Element;
-  constexpr SolveNode(const A& a, Kept&& kept_a, const AnyTensor& x, const Shared<GradientSlot>& da,
-                      const Shared<GradientSlot>& db, const Shared<GradientSlot>& slot)
-      : mesh_(a.mesh()), shape_(a.shape()), a_(std::move(kept_a)), x_(x), da_(da), db_(db), slot_(slot) {
-    if (da_) da_->expect();
-    if (db_) db_->expect();
-  }
-  constexpr bool pull_back(BackwardPart) override {
-    if (Buffer block = slot_->pass()) {
-      const A a(mesh_, shape_, a_.block());
-      const AnyTensor dx = x_.with(cotangent(x_.layout), std::move(block));
-      AnyTensor db = solved<T>(AnyTensor(transpose(a)), dx, everywhere(x_.layout.axes, replicate));
-      if (da_) {
-        AnyTensor left = db, right = x_;
-        left.rank = right.rank = 2;  // a vector is a matrix of one column
-        AnyTensor da = product_of<T>({left}, {right, true}, cotangent(A::layout), {});
-        make_own(da, da_->use());
-        if (!da.mesh.dry()) {
-          auto* values = static_cast<T*>(da.buffer->data);
-          kernel::scale<T>(da.local_elements(), T{-1}, values, values);
-        }
-        da_->add(std::move(da.buffer), element_sum<T>, da.mesh.recorder());
-      }
-      if (db_) {
-        AnyTensor back = redistributed_to(std::move(db), cotangent(x_.layout), x_.type);
-        db_->add(std::move(back.buffer), element_sum<T>, x_.mesh.recorder());
-      }
-    }
-    if (da_) da_->settle();
-    if (db_) db_->settle();
-    return false;
-  }
-
- private:
-  typename A::MeshOf mesh_;
-  Shape<2> shape_;
-  Kept a_;
-  AnyTensor x_;
-  Shared<GradientSlot> da_, db_;
-  ResultSlot slot_;
-};
-
 }  // namespace detail
 
 /// x with a x = b: a [n, n], b [n] or [n, r], of one type, `float` or `double`; x has the type of b. Throws
@@ -118,8 +73,13 @@ constexpr auto solve(const A& a, const B& b) {
   return on_common_tape(
       detail::solved<T>(detail::AnyTensor(value_of(a)), right, X::layout).template as<X>(mesh),
       [&](Tape& tape, const X& x, const Shared<GradientSlot>& slot) {
-        tape.record<detail::SolveNode<tensor_of<A>>>(value_of(a), kept(a), detail::AnyTensor(x), slot_of(a),
-                                                     slot_of(b), slot);
+        const auto solve_back = [mesh = value_of(a).mesh(), shape = value_of(a).shape(),
+                                 block = kept(a)](const detail::AnyTensor& dx) {
+          const detail::AnyTensor transposed(transpose(tensor_of<A>(mesh, shape, block.block())));
+          return detail::solved<T>(transposed, dx, everywhere(dx.layout.axes, replicate));
+        };
+        tape.record<detail::SolveNode<tensor_of<A>, std::remove_const_t<decltype(solve_back)>>>(
+            detail::AnyTensor(x), solve_back, slot_of(a), slot_of(b), slot);
         return Shared<Recipe>();
       },
       a, b);
