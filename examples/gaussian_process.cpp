@@ -29,7 +29,7 @@ auto table(const Mesh& mesh, sw::Index rows, sw::Index columns, auto f) {
 /// Covariances of samples from their squared distances d. It learns the logarithms of its parameters.
 struct Kernel : sw::Module<Kernel> {
   sw::Parameter<sw::Tensor<double, 0, Mesh, sw::Reduced>> length, noise;
-  explicit Kernel(const Mesh& m) : length(m, {}, sw::Init::constant(0)), noise(m, {}, sw::Init::constant(0)) {}
+  explicit Kernel(const Mesh& m, sw::Init at = sw::Init::constant(0)) : length(m, {}, at), noise(m, {}, at) {}
   auto forward(const auto& d) const { return exp(d * (-0.5 * exp(-2 * alongside(length, d)))); }
   auto forward(const auto& d, const auto& i) const { return (*this)(d) + i * exp(2 * alongside(noise, d)); }
   void visit(auto&& f) { f("length", length), f("noise", noise); }
