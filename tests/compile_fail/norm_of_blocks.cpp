@@ -3,7 +3,7 @@
 
 /// The norms of the blocks do not add up to the norm of the whole, and their
 /// maximum is not that norm either. The squares of the norms do add up.
-// expect: LayoutError<Reason::contracted_blocks_have_no_pending_form, On<tp>, Expected<Replicate>, Got<Shard<0>>, Cure<Hint::use_sum_of_squares_then_redistribute>>
+// expect: LayoutError<Reason::contracted_blocks_have_no_pending_form, On<tp>, Expected<Replicate>, Got<Shard<0>>, Cure<Hint::take_the_root_of_sum_of_squares_after_you_redistribute_it>>
 
 #include <shardwise/mesh/mesh.hpp>
 #include <shardwise/ops/reduction.hpp>

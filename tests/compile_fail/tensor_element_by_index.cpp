@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Shardwise developers
 // SPDX-License-Identifier: Apache-2.0
 
-// expect: LayoutError<Reason::name_or_form_of_another_library, Cure<Hint::use_local_or_full_tensor>>
+// expect: LayoutError<Reason::name_or_form_of_another_library, Cure<Hint::use_full_tensor_which_communicates_or_local_of_this_rank>>
 
 #include <shardwise/shardwise.hpp>
 

@@ -130,7 +130,9 @@ TEST_CASE("use_the_number_that_item_returns, less, maximum") {
   CHECK(item(residual) == doctest::Approx(squares));
 }
 
-TEST_CASE("use_sum_of_squares_then_redistribute, redistribute_to_Replicate_to_finish_the_reduction") {
+TEST_CASE(
+    "take_the_root_of_sum_of_squares_after_you_redistribute_it, "
+    "redistribute_to_Replicate_to_finish_the_reduction") {
   const auto mesh = line();
   const auto x = random<double, Shard<0>>(mesh, {5, 5}, 1);
   const double length = item(norm(redistribute<Replicate>(x)));

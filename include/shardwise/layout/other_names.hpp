@@ -35,9 +35,10 @@ struct OtherNames {
   SHARDWISE_OTHER_NAME(size, use_shape);
   SHARDWISE_OTHER_NAME(rows, use_shape);
   SHARDWISE_OTHER_NAME(cols, use_shape);
-  template <class..., IllFormed Why = WrittenOtherwise<Hint::use_local_or_full_tensor>>
+  template <class...,
+            IllFormed Why = WrittenOtherwise<Hint::use_full_tensor_which_communicates_or_local_of_this_rank>>
   Why operator()(const auto&...) const;  // see Why
-  template <IllFormed Why = WrittenOtherwise<Hint::use_local_or_full_tensor>>
+  template <IllFormed Why = WrittenOtherwise<Hint::use_full_tensor_which_communicates_or_local_of_this_rank>>
   Why operator[](Index) const;  // see Why
   // NOLINTNEXTLINE(google-explicit-constructor)
   operator double() const = delete;  // write item(x), if it is a scalar, or leave std:: out: sqrt(x)

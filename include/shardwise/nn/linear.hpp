@@ -101,6 +101,9 @@ class Linear : public Module<Linear<MeshType, Style, T, OutDims, InDims, HasBias
   // Refused: a style that does not suit, a missing mesh or extent, another mesh, and a weight in another layout.
   template <IllFormed Why = Problem>
   Linear(const MeshType&, const auto&, const auto&, Init = {}) = delete;  // see Why
+  template <std::same_as<bool> HasNoBias,
+            IllFormed Why = WrittenOtherwise<Hint::write_false_as_the_template_argument_HasBias>>
+  Linear(const MeshType&, Index, Index, HasNoBias) = delete;  // see Why
   template <IllFormed Why = WrittenOtherwise<Hint::pass_the_mesh_first>>
   Linear(Index, Index) = delete;                  // see Why
   explicit Linear(const MeshType&) = delete;      // pass two extents: input features and output features

@@ -46,6 +46,13 @@ struct Routing {
 
 namespace detail {
 
+template <class R>
+concept IsRouting = requires(const R& routing) {
+  routing.logits;
+  routing.ids;
+  routing.options;
+};
+
 /// The scores of all experts, normalized.
 constexpr auto probabilities(const auto& logits, ScoreFunction scores) {
   if (scores == ScoreFunction::softmax) return softmax(logits);
@@ -177,7 +184,7 @@ struct BalanceLossOptions {
 /// choices, P_e its mean probability, both over the tokens of the whole batch. A `mask`, [t…], of the logits' element
 /// type, in any layout, is 1 for tokens that count and 0 for padding. The result is a scalar, the same on every rank.
 /// Forward it communicates one all-reduce of a number for each expert, for f and for P; backward nothing.
-template <class R, Operand... Mask>
+template <detail::IsRouting R, Operand... Mask>
   requires(sizeof...(Mask) <= 1)
 constexpr auto balance_loss(const R& routing, const BalanceLossOptions& options = {}, const Mask&... mask) {
   using Element = typename tensor_of<decltype(routing.logits)>::Element;
@@ -192,7 +199,11 @@ constexpr auto balance_loss(const R& routing, const BalanceLossOptions& options 
 
 /// The mean over the tokens of (log Σ_e exp(logits_e))² (Zoph et al., "ST-MoE", 2022). For a mask, see `balance_loss`.
 /// The result is a scalar, the same on every rank. Forward one all-reduce of a number, backward nothing.
-template <class R, Operand... Mask>
+template <class Other, class... Rest, IllFormed Why = WrittenOtherwise<Hint::pass_what_route_returns>>
+  requires(!detail::IsRouting<Other>)
+Why balance_loss(const Other&, const Rest&...);  // see Why
+
+template <detail::IsRouting R, Operand... Mask>
   requires(sizeof...(Mask) <= 1)
 constexpr auto z_loss(const R& routing, const Mask&... mask) {
   const auto largest = top_k(routing.logits, 1);
@@ -200,5 +211,8 @@ constexpr auto z_loss(const R& routing, const Mask&... mask) {
       sub(take_along_dim(routing.logits, largest), log(take_along_dim(softmax(routing.logits), largest)));
   return sum(detail::mean_over_tokens(mul(total, total), mask...));
 }
+template <class Other, class... Rest, IllFormed Why = WrittenOtherwise<Hint::pass_what_route_returns>>
+  requires(!detail::IsRouting<Other>)
+Why z_loss(const Other&, const Rest&...);  // see Why
 
 }  // namespace shardwise

@@ -227,6 +227,12 @@ struct Function {
     return apply(operation, x...);
   }
   template <class... X, IllFormed Why = typename detail::Applied<Op, X...>::type>
+    requires(!(std::is_arithmetic_v<X> || ...))
+  Why operator()(const X&...) const;  // see Why
+  template <class... X,
+            IllFormed Why =
+                WrittenOtherwise<Hint::put_the_number_into_the_operation_as_in_Function_Op_number>>
+    requires(std::is_arithmetic_v<X> || ...)
   Why operator()(const X&...) const;  // see Why
 };
 template <class Op>

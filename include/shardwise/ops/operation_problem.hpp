@@ -96,6 +96,15 @@ constexpr SignatureProblem find_problem(const Signature& signature) {
   }
   return {};
 }
+/// The first index of the result that no operand has, so that no extents tell how long it is; 0 if there is none.
+constexpr char index_of_result_alone(const Signature& signature) {
+  for (int dim = 0; dim < signature.result.rank; ++dim) {
+    if (!operands_have(signature, signature.result[dim]))
+      return static_cast<char>(signature.result[dim] & 0x7f);
+  }
+  return 0;
+}
+
 template <class Op, int... Ranks>
 constexpr SignatureProblem find_problem() {
   if constexpr (!has_signature<Op, Ranks...>()) {
@@ -108,6 +117,9 @@ constexpr SignatureProblem find_problem() {
     if constexpr (has_saved<Op>()) named |= Op::saved.inputs;
     if (found.hint == Hint::none && named >> Op::signature.count != 0)
       found = {Hint::name_only_operands_in_saved_and_passes};
+    const char alone = index_of_result_alone(Op::signature);
+    if (found.hint == Hint::none && HasForward<Op> && !HasShape<Op> && alone != 0)
+      found = {Hint::define_shape_or_use_the_letters_of_the_operands, alone};
     return found;
   } else {  // the number of operands may vary
     return find_problem<Op>(Op::template signature<Ranks...>());
@@ -115,15 +127,6 @@ constexpr SignatureProblem find_problem() {
 }
 template <class Op, int... Ranks>
 inline constexpr SignatureProblem signature_problem = find_problem<Op, Ranks...>();
-
-/// The first index of the result that no operand has, so that no extents tell how long it is; 0 if there is none.
-constexpr char index_of_result_alone(const Signature& signature) {
-  for (int dim = 0; dim < signature.result.rank; ++dim) {
-    if (!operands_have(signature, signature.result[dim]))
-      return static_cast<char>(signature.result[dim] & 0x7f);
-  }
-  return 0;
-}
 
 template <SignatureProblem P>
 using WrongSignature = std::conditional_t<

@@ -34,18 +34,20 @@ constexpr bool lacks_style(const ModuleName& module) {
 template <class... Uses, std::size_t Count>
 constexpr PlanFault plan_fault(Plan<Uses...>, const std::array<ModuleName, Count>& modules) {
   using PlanType = Plan<Uses...>;
+  const std::array<bool (*)(ModuleKind), PlanType::size> suits{&Uses::StyleOf::suits...};
   for (std::size_t entry = 0; entry < PlanType::size; ++entry) {
     const std::string_view name = PlanType::names[entry];
     const auto named = [=](const ModuleName& module) { return names_module(name, module.name); };
     if (std::none_of(modules.begin(), modules.end(), named)) {
-      const auto distance = [&](const ModuleName& module) {  // first those that still lack a style
-        return std::pair(!lacks_style<PlanType>(module), edit_distance(name, module.name));
+      // First those that still lack a style, and those that the entry's style suits.
+      const auto distance = [&](const ModuleName& module) {
+        return std::tuple(!lacks_style<PlanType>(module), !suits[entry](module.kind),
+                          edit_distance(name, module.name));
       };
       const auto nearest = std::ranges::min_element(modules, {}, distance) - modules.begin();
       return {Reason::plan_names_an_unknown_module, entry, 0, static_cast<std::size_t>(nearest)};
     }
   }
-  const std::array<bool (*)(ModuleKind), PlanType::size> suits{&Uses::StyleOf::suits...};
   for (std::size_t m = 0; m < Count; ++m) {
     const std::size_t entry = PlanType::entry_for(modules[m].name);
     if (lacks_style<PlanType>(modules[m])) return {Reason::plan_leaves_a_module_without_a_style, 0, 0, m};

@@ -70,12 +70,9 @@ class Tensor : public detail::OtherNames {
   constexpr const Box<Rank>& box() const { return box_; }
   constexpr const Shape<Rank>& local_shape() const { return box_.size; }
 
-  /// This rank's elements, row-major. Throws `std::logic_error` if the tensor is empty or on a dry mesh.
-  const T* data() const {
-    const T* elements = data_or_null();
-    if (!elements) detail::no_memory();
-    return elements;
-  }
+  /// This rank's elements, row-major. Throws `std::logic_error` if the tensor is empty or on a dry mesh. A pending
+  /// reduction has `local_term()` and `view()`.
+  const T* data() const requires(!has_partial(layout)) { return elements(); }
 
   /// This rank's block as an Eigen map: a column vector for rank 1, else a row-major matrix whose columns are the
   /// last dimension. For a pending reduction use `local_term`.
@@ -112,14 +109,21 @@ class Tensor : public detail::OtherNames {
   Tensor(const MeshType&, const Shape<Rank>&, MemoryUse = MemoryUse::activation) = delete;  // see Why
   template <class X = Tensor, IllFormed Why = detail::term_problem<X>>
   static Why local();  // see Why
+  template <class X = Tensor, IllFormed Why = detail::term_problem<X>>
+  static Why data();  // see Why
 
  private:
+  const T* elements() const {
+    const T* first = data_or_null();
+    if (!first) detail::no_memory();
+    return first;
+  }
   auto mapped() const {
     if constexpr (Rank == 1) {
-      return detail::ReadOnlyBlock<Eigen::Matrix<T, Eigen::Dynamic, 1>>(data(), box_.size[0]);
+      return detail::ReadOnlyBlock<Eigen::Matrix<T, Eigen::Dynamic, 1>>(elements(), box_.size[0]);
     } else {
       View<const T, Rank> block = view();
-      return detail::ReadOnlyBlock<RowMajorMatrix<T>>(data(), block.rows(), block.columns());
+      return detail::ReadOnlyBlock<RowMajorMatrix<T>>(elements(), block.rows(), block.columns());
     }
   }
   constexpr const T* data_or_null() const {
