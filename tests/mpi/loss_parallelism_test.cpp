@@ -93,7 +93,7 @@ void check_loss(const typename Logits::MeshOf& mesh, const Dense& values, const 
   tape.backward(replicated(loss));
   static_assert(std::is_same_v<std::remove_cvref_t<decltype(x.gradient())>, cotangent_of<Logits>>);
   CHECK(difference(gather(x.gradient()), expected.gradient) <= tolerance);
-  CHECK(x.gradient().data() != logits.data());  // which we still hold
+  CHECK(x.gradient().view().data != logits.data());  // which we still hold
 }
 
 /// Integers in [0, classes), the same on every rank.

@@ -84,11 +84,11 @@ TEST_CASE("a pending sum is reduced in place if nobody else holds it, and only t
   const Mesh mesh(sw::world(), {any});
   if (mesh.size() == 1) return;
   auto p = typed_source<sw::Tensor<float, 1, Mesh, Partial<>>>(mesh, {100}, 3);
-  const float* block = p.data();
+  const float* block = p.view().data;
   const float first = block[0];
   auto kept = sw::redistribute<tp, Replicate>(p);
   CHECK(kept.data() != block);
-  CHECK(p.data()[0] == first);
+  CHECK(p.view().data[0] == first);
   auto same = sw::redistribute<tp, Replicate>(std::move(p));
   CHECK(same.data() == block);
   CHECK(holds(same, sw::layout_of<Partial<>>, 3));
