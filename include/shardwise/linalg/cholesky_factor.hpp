@@ -315,26 +315,6 @@ class CholeskyRows {
   std::vector<AnyTensor> diagonal_;  ///< of each round, the square block of L on the diagonal
 };
 
-/// The type of a matrix for `CholeskyFactor`, in any layout but a pending maximum, or why it is refused.
-struct CholeskyLayout {
-  static constexpr Signature signature = Signature::of("mn -> mn").linear_in_each();
-};
-template <class A>
-struct CholeskyMatrix : Refused<Reason::argument_is_not_a_tensor, Got<A>> {};
-template <Operand A>
-struct CholeskyMatrix<A> : TypeIs<factored_off_tape<CholeskyLayout, A>> {};
-
-/// Its solutions have the layout of the right side, whatever that of the matrix is.
-struct CholeskySolveLayout {
-  template <int A, int B>
-  static constexpr Signature signature() {
-    return B == 1 || B == 2 ? Signature::of(B == 1 ? "mn, m -> m" : "mn, mr -> mr") : Signature();
-  }
-  static constexpr Propagated rule(const Signature&, const OperandPlacements& at) {
-    return propagate(Signature::of("mr -> mr").linear_in_each(), {at[1]});
-  }
-};
-
 }  // namespace detail
 
 struct CholeskyOptions {
@@ -346,7 +326,7 @@ struct CholeskyOptions {
 /// `A`: the type of the matrix, a tensor [n, n] of float or double, in any layout but a pending maximum or minimum.
 template <class A>
 class CholeskyFactor {
-  static_assert(WellFormed<typename detail::CholeskyMatrix<A>::type>);
+  static_assert(WellFormed<typename detail::FactorMatrix<A>::type>);
 
  public:
   /// Throws, on all ranks, `std::invalid_argument` if the matrix is not square, or a row differs from its column by
@@ -357,22 +337,16 @@ class CholeskyFactor {
 
   /// x with A x = b, in the layout of b: a tensor [n] or [n, r], with elements of A's type. Throws
   /// `std::invalid_argument` for other extents. Collective.
-  template <class B, WellFormed X = detail::factored_off_tape<detail::CholeskySolveLayout, A, B>>
+  template <class B, WellFormed X = detail::factored_off_tape<detail::FactorSolveLayout, A, B>>
   constexpr B solve(const B& b) const {
-    if (!(b.mesh() == mesh_)) {
-      throw std::invalid_argument("CholeskyFactor: the right side lives on another mesh than the matrix");
-    }
-    if (b.shape()[0] != rows_.rows()) {
-      detail::fail({"CholeskyFactor: the right side ", b.shape(), " does not have the ", rows_.rows(),
-                    " rows of the matrix"});
-    }
+    detail::check_right_side("CholeskyFactor", mesh_, rows_.rows(), b);
     const detail::RankLine& line = rows_.line();
     detail::AnyTensor x = detail::redistributed_to(detail::AnyTensor(b), line.rows(), line.type);
     detail::make_own(x, MemoryUse::activation);
     rows_.solve(x);
     return detail::redistributed_to(std::move(x), B::layout, line.type).template as<B>(mesh_);
   }
-  template <class B, IllFormed Why = detail::factored_off_tape<detail::CholeskySolveLayout, A, B>>
+  template <class B, IllFormed Why = detail::factored_off_tape<detail::FactorSolveLayout, A, B>>
   Why solve(const B&) const;  // see Why
 
   /// ln det A, on every rank: of a matrix whose determinant overflows too. Of a dry run 0.
@@ -389,7 +363,7 @@ class CholeskyFactor {
   detail::CholeskyRows<typename A::Element> rows_;
 };
 template <class A>
-CholeskyFactor(const A&, CholeskyOptions = {}) -> CholeskyFactor<typename detail::CholeskyMatrix<A>::type>;
+CholeskyFactor(const A&, CholeskyOptions = {}) -> CholeskyFactor<typename detail::FactorMatrix<A>::type>;
 template <IllFormed Why>
 class CholeskyFactor<Why>;  // see Why
 
