@@ -36,7 +36,7 @@ class Equations {
         n_(a.shape[0]),
         columns_(b.shape[1]),
         width_(n_ + columns_),
-        order_(n_, line_, std::clamp<Index>(n_ / line_.ranks() / 8, 8, 64)),
+        order_(n_, line_, std::clamp<Index>(n_ / line_.ranks() / 8, 8, 512 / Index{sizeof(T)})),
         left_(static_cast<std::size_t>(line_.ranks()), Index{0}) {
     check_extents(name, a, b);
     AnyTensor rows = redistributed_to(std::move(a), line_.rows(), line_.type);
