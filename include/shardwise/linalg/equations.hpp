@@ -31,15 +31,17 @@ constexpr void check_extents(const char* name, const AnyTensor& a, const AnyTens
 template <class T>
 class Equations {
  public:
-  constexpr Equations(AnyTensor a, AnyTensor b, const char* name = "solve")
-      : line_{a.mesh, a.type},
+  /// If A has other elements than `T`, they are multiplied by `factor` and converted.
+  constexpr Equations(AnyTensor a, AnyTensor b, const char* name = "solve", double factor = 1)
+      : line_{a.mesh, data_type_of<T>()},
         n_(a.shape[0]),
         columns_(b.shape[1]),
         width_(n_ + columns_),
         order_(n_, line_, std::clamp<Index>(n_ / line_.ranks() / 8, 8, 512 / Index{sizeof(T)})),
         left_(static_cast<std::size_t>(line_.ranks()), Index{0}) {
     check_extents(name, a, b);
-    AnyTensor rows = redistributed_to(std::move(a), line_.rows(), line_.type);
+    const DataType type = a.type;
+    AnyTensor rows = redistributed_to(std::move(a), line_.rows(), type);
     AnyTensor sides = redistributed_to(std::move(b), line_.rows(), line_.type);
     equations_ = line_.tensor({n_, width_}, line_.rows());
     for (int rank = 0; rank < line_.ranks(); ++rank) {
@@ -48,7 +50,15 @@ class Equations {
     own_ = left(line_.rank());
     if (!dry()) {
       for (Index i = 0; i < own_; ++i) {
-        permute<T>(order_.tiles(), data(rows) + i * n_, row(i));
+        if (type == line_.type) {
+          permute<T>(order_.tiles(), data(rows) + i * n_, row(i));
+        } else {
+          const double* const from = static_cast<const double*>(rows.buffer->data) + i * n_;
+          for (const Tile& tile : order_.tiles()) {
+            std::transform(from + tile.row, from + tile.row + tile.size, row(i) + tile.position,
+                           [&](double x) { return static_cast<T>(x * factor); });
+          }
+        }
         std::copy_n(data(sides) + i * columns_, columns_, row(i) + n_);
       }
     }

@@ -56,14 +56,10 @@ constexpr std::optional<AnyTensor> refined_solution(const AnyTensor& a, const An
   }
   a.mesh.all_reduce(&norm, 1, DataType::f64, ReduceOp::max);
   if (!is_finite(norm)) return {};
-  AnyTensor scaled = single.tensor({n, n}, single.rows());
   const int scale = dry ? 0 : exponent_near(norm);
-  if (!dry) {
-    const T factor = std::ldexp(T{1}, -scale);
-    for (Index i = 0; i < own * n; ++i) floats(scaled)[i] = static_cast<float>(numbers(rows)[i] * factor);
-    norm *= factor;
-  }
-  const Equations<float> factor(std::move(scaled), single.tensor({n, 0}, single.rows()));
+  const T near_1 = dry ? T{1} : std::ldexp(T{1}, -scale);
+  norm *= near_1;
+  const Equations<float> factor(rows, single.tensor({n, 0}, single.rows()), "solve", near_1);
   if (factor.failed() >= 0) return {};
 
   const AnyTensor x = line.tensor({n, columns}, everywhere(a.mesh.axes(), replicate)),
