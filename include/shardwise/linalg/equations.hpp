@@ -63,7 +63,7 @@ class Equations {
       }
     }
     rows = sides = AnyTensor();
-    places_.resize(static_cast<std::size_t>(own_));
+    places_ = std::vector<Index>(static_cast<std::size_t>(own_), Index{0});
     std::iota(places_.begin(), places_.end(), Index{0});
     pivots_.reserve(static_cast<std::size_t>(n_));
     for (const Tile& tile : order_.tiles()) {
