@@ -134,10 +134,10 @@ class SolveNode final : public TapeNode {
 /// names the first row of a that is not finite, or the column. Collective over the mesh.
 ///
 /// With `SolvePrecision::mixed` a of double is factorized in float, and x is refined in double until its backward error
-/// is as small as that of LU in double: ‖b - a x‖ ≤ √n ε ‖a‖ ‖x‖. That takes two to five steps up to a condition number
-/// of about 1e6. If a step does not halve the error, as above about 1e7, or numbers overflow, `solve` starts again
-/// in full precision, with its result and its errors, and takes the time of both. A plan counts two steps. Of float,
-/// `mixed` throws `std::invalid_argument`.
+/// is as small as that of LU in double: ‖b - a x‖ ≤ √n ε ‖a‖ ‖x‖. That mostly takes one to five steps up to a condition
+/// number of about 1e6. If a step does not halve the error, as above about 1e7, or numbers overflow, `solve` starts
+/// again in full precision, with its result and its errors, and takes the time of both. A plan counts two steps. Of
+/// float, `mixed` throws `std::invalid_argument`.
 template <Operand A, Operand B, TensorType X = typename detail::SolveResult<A, B>::type>
 constexpr auto solve(const A& a, const B& b, SolveOptions options = {}) {
   using T = typename X::Element;
