@@ -33,8 +33,8 @@ int exponent_near(T x) {
 }
 
 /// x [n, r], on every rank, with ‖b - A x‖ ≤ √n ε ‖A‖ ‖x‖ in the norm of largest elements, and row sums, for each
-/// column. Nothing if it is not found: A is singular in float, a step does not halve the largest quotient of both sides,
-/// or numbers overflow. All ranks have the same norms, so they decide alike. A dry run counts two refinements.
+/// column. Nothing if it is not found: A is singular in float, a step does not halve the largest quotient of both
+/// sides, or numbers overflow. All ranks have the same norms, so they decide alike. A dry run counts two refinements.
 template <std::same_as<double> T>
 constexpr std::optional<AnyTensor> refined_solution(const AnyTensor& a, const AnyTensor& b) {
   using enum kernel::Transpose;
