@@ -265,10 +265,29 @@ void cholesky(const Line& mesh, Index n, bool check, const char* what) {
       });
 }
 
+/// The seconds of one function beside those of another, in turn.
+void compare_own(const std::string& what, const std::function<void()>& ours,
+                 const std::function<void()>& plain) {
+  std::vector<double> mine, other, ratios;
+  for (int i = 0; i < repetitions + 1; ++i) {
+    const double before = timed(plain), own = timed(ours);
+    if (i == 0) continue;
+    mine.push_back(own), other.push_back(before), ratios.push_back(before / own);
+  }
+  if (sw::world().rank() != 0) return;
+  std::printf("%-28s %8.4f s, in double %8.4f s: %.2f times as fast (quartiles %.2f, %.2f)\n", what.c_str(),
+              benchmarks::median(mine), benchmarks::median(other), benchmarks::median(ratios),
+              benchmarks::quantile(ratios, 0.25), benchmarks::quantile(ratios, 0.75));
+  std::fflush(stdout);
+}
+
 void equations(const Line& mesh, Index n, Index r) {
   using X = sw::Tensor<double, 2, Line, sw::Shard<0> >;
   const X a = filled<X>(mesh, n, n, element),
           b = filled<X>(mesh, n, r, [](Index i, Index j) { return element(i + 77777, j); });
+  compare_own(
+      sizes("solve, mixed", n, n, r), [&] { sw::solve(a, b, {.precision = sw::SolvePrecision::mixed}); },
+      [&] { sw::solve(a, b); });
   compare(
       sizes("solve", n, n, r), [&] { sw::solve(a, b); },
       [&](const Blacs& on) -> Theirs {

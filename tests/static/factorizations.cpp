@@ -55,11 +55,10 @@ template <int ranks>
 constexpr auto solved = trace<Mesh<rows>>({ranks}, [](const auto& mesh) {
   solve(empty<double, Shard<0>>(mesh, {1024, 1024}), empty<double, Shard<0>>(mesh, {1024, 3}));
 });
-/// For each tile of h columns h rows of each rank, the pivot rows [A | b] right of the tile, and in the
-/// substitution the diagonal tiles and sums.
+/// For each tile of h columns h rows of each rank, the pivot rows [A | b] right of the tile, and the sums of the
+/// substitution.
 constexpr Index received_by_solve(Index n, Index r, Index ranks, Index h) {
-  return 8 * (ranks - 1) * n * h + all_reduced(n * (n - h) / 2 + n * r, ranks) +
-         all_reduced(n * (h + r), ranks);
+  return 8 * (ranks - 1) * n * h + all_reduced(n * (n - h) / 2 + n * r, ranks) + all_reduced(n * r, ranks);
 }
 static_assert(solved<4>.received_bytes() == received_by_solve(1024, 3, 4, 32));
 static_assert(solved<8>.received_bytes() == received_by_solve(1024, 3, 8, 16));

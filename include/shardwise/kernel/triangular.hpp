@@ -23,6 +23,7 @@ enum class Side : bool { left, right };
 struct Triangular {
   bool upper = false;
   bool transposed = false;
+  bool unit = false;  ///< with ones on the diagonal, which is not read
 };
 
 namespace detail {
@@ -36,6 +37,7 @@ class TriangularEquations {
       : other_(other),
         turned_(how.transposed == right),
         forward_(how.upper != turned_),
+        unit_(how.unit),
         l_(l),
         ldl_(ldl),
         b_(b),
@@ -56,6 +58,7 @@ class TriangularEquations {
   static constexpr bool right = side == Side::right;
   static constexpr Index product_width = 64, vector_width = 32;
   T factor(Index k, Index j) const { return turned_ ? l_[j * ldl_ + k] : l_[k * ldl_ + j]; }
+  T diagonal(Index k) const { return unit_ ? T{1} : factor(k, k); }
   T* unknown(Index k) const { return b_ + k * (right ? 1 : ldb_); }
 
   /// Subtracts from the sums b_j, j in [to, to + m), what n unknowns that are known contribute.
@@ -82,14 +85,14 @@ class TriangularEquations {
     for (Index s = 0; s < n; ++s) {  // row i of factors · inverse = 1
       const Index i = forward_ ? n - 1 - s : s;
       Row row = Row::Zero();
-      T sum = std::abs(factor(first + i, first + i));
+      T sum = std::abs(diagonal(first + i));
       for (Index k = forward_ ? i + 1 : 0; k < (forward_ ? n : i); ++k) {
         const T each = factor(first + i, first + k);
         row -= each * Eigen::Map<const Row>(inverse + k * width);
         sum += std::abs(each);
       }
       row[i] += 1;
-      row /= factor(first + i, first + i);
+      row /= diagonal(first + i);
       Eigen::Map<Row>(inverse + i * width) = row;
       const T sum_of_inverse = row.abs().sum();
       if (!shardwise::detail::is_finite(sum_of_inverse)) return false;
@@ -116,7 +119,7 @@ class TriangularEquations {
     const auto place = [&](Index j) { return forward_ ? j : w - 1 - j; };  // in the order of the solution
     for (Index j = 0; j < w; ++j) {
       for (Index k = 0; k < j; ++k) triangle[j * width + k] = factor(first + place(k), first + place(j));
-      triangle[j * width + j] = 1 / factor(first + place(j), first + place(j));
+      triangle[j * width + j] = 1 / diagonal(first + place(j));
     }
     for (Index v = 0; v < other_; v += lanes) {
       const Index count = std::min(lanes, other_ - v);
@@ -144,6 +147,7 @@ class TriangularEquations {
   Index other_;
   bool turned_;   ///< factor(k, j) is element (j, k) of l
   bool forward_;  ///< the first unknown is solved for first
+  bool unit_;
   const T* l_;
   Index ldl_;
   T* b_;

@@ -33,6 +33,36 @@ using factored_off_tape =
     std::conditional_t<((OperandTraits<X>::tracked || OperandTraits<X>::on_tape) || ...),
                        layout_error<Reason::operation_has_no_gradient, Got<shown<X>...>>, factored<Op, X...>>;
 
+/// The type of a matrix for `CholeskyFactor` or `LuFactor`, in any layout but a pending maximum, or why it is refused.
+struct FactorLayout {
+  static constexpr Signature signature = Signature::of("mn -> mn").linear_in_each();
+};
+template <class A>
+struct FactorMatrix : Refused<Reason::argument_is_not_a_tensor, Got<A>> {};
+template <Operand A>
+struct FactorMatrix<A> : TypeIs<factored_off_tape<FactorLayout, A>> {};
+
+/// Solutions have the layout of the right side, whatever that of the matrix is.
+struct FactorSolveLayout {
+  template <int A, int B>
+  static constexpr Signature signature() {
+    return B == 1 || B == 2 ? Signature::of(B == 1 ? "mn, m -> m" : "mn, mr -> mr") : Signature();
+  }
+  static constexpr Propagated rule(const Signature&, const OperandPlacements& at) {
+    return propagate(Signature::of("mr -> mr").linear_in_each(), {at[1]});
+  }
+};
+/// Throws `std::invalid_argument` unless b is on the mesh, and has the rows, of a matrix.
+template <class B>
+constexpr void check_right_side(const char* name, const typename B::MeshOf& mesh, Index rows, const B& b) {
+  if (!(b.mesh() == mesh)) {
+    throw std::invalid_argument(std::string(name) + ": the right side lives on another mesh than the matrix");
+  }
+  if (b.shape()[0] != rows) {
+    fail({name, ": the right side ", b.shape(), " does not have the ", rows, " rows of the matrix"});
+  }
+}
+
 /// Throws `std::invalid_argument` unless the last two extents are equal.
 template <int Rank>
 constexpr void check_square(const char* name, const Shape<Rank>& shape) {

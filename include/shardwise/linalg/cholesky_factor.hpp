@@ -336,26 +336,13 @@ class CholeskyRows : public Counted {
   std::vector<AnyTensor> diagonal_;  ///< of each round, the square block of L on the diagonal
 };
 
-/// The type of a matrix for `CholeskyFactor`, in any layout but a pending maximum, or why it is refused.
-struct CholeskyLayout {
-  static constexpr Signature signature = Signature::of("mn -> mn").linear_in_each();
-};
+/// The type of a matrix for `CholeskyFactor`, which may be on a tape, or why it is refused.
 template <class A>
-struct CholeskyMatrix : Refused<Reason::argument_is_not_a_tensor, Got<A>> {};
+struct CholeskyMatrix : FactorMatrix<A> {};
 template <Operand A>
+  requires OperandTraits<A>::on_tape
 struct CholeskyMatrix<A>
-    : TypeIs<std::conditional_t<IllFormed<factored<CholeskyLayout, A>>, factored<CholeskyLayout, A>, A>> {};
-
-/// Its solutions have the layout of the right side, whatever that of the matrix is.
-struct CholeskySolveLayout {
-  template <int A, int B>
-  static constexpr Signature signature() {
-    return B == 1 || B == 2 ? Signature::of(B == 1 ? "mn, m -> m" : "mn, mr -> mr") : Signature();
-  }
-  static constexpr Propagated rule(const Signature&, const OperandPlacements& at) {
-    return propagate(Signature::of("mr -> mr").linear_in_each(), {at[1]});
-  }
-};
+    : TypeIs<std::conditional_t<IllFormed<factored<FactorLayout, A>>, factored<FactorLayout, A>, A>> {};
 
 /// The matrix, if it is on a tape.
 template <class A>
@@ -422,16 +409,10 @@ class CholeskyFactor {
 
   /// x with A x = b, in the layout of b: a tensor [n] or [n, r], with elements of A's type. If A is a `Var`, b must be
   /// on its tape, and x is a `Var`. Throws `std::invalid_argument` for other extents. Collective.
-  template <class B, WellFormed X = detail::factored<detail::CholeskySolveLayout, A, B>>
+  template <class B, WellFormed X = detail::factored<detail::FactorSolveLayout, A, B>>
   constexpr auto solve(const B& b) const {
     const auto& right = value_of(b);
-    if (!(right.mesh() == mesh_)) {
-      throw std::invalid_argument("CholeskyFactor: the right side lives on another mesh than the matrix");
-    }
-    if (right.shape()[0] != rows_->rows()) {
-      detail::fail({"CholeskyFactor: the right side ", right.shape(), " does not have the ", rows_->rows(),
-                    " rows of the matrix"});
-    }
+    detail::check_right_side("CholeskyFactor", mesh_, rows_->rows(), right);
     if constexpr (AbstractOperand<X>) {
       return X{};
     } else if constexpr (!on_tape) {
@@ -450,7 +431,7 @@ class CholeskyFactor {
           given_.matrix, b);
     }
   }
-  template <class B, IllFormed Why = detail::factored<detail::CholeskySolveLayout, A, B>>
+  template <class B, IllFormed Why = detail::factored<detail::FactorSolveLayout, A, B>>
   Why solve(const B&) const;  // see Why
 
   /// ln det A: also of a matrix whose determinant overflows. A number that every rank has; if A is a `Var`, a scalar on
@@ -476,12 +457,12 @@ class CholeskyFactor {
   }
   /// A⁻¹, its rows cut over all axes, without a gradient. `solve` is faster and more exact than a product with it.
   constexpr auto inverse() const requires(!on_tape) { return rows_->inverse().template as<ByRows>(mesh_); }
-  template <IllFormed Why = detail::factored_off_tape<detail::CholeskyLayout, A>>
+  template <IllFormed Why = detail::factored_off_tape<detail::FactorLayout, A>>
   Why inverse() const requires on_tape;  // see Why
   /// w [n, n] with A = w wᵀ, its rows cut over all axes, without a gradient: w z has the covariance A, if the elements
   /// of z are normal and independent. Its columns are in the order of elimination, so w is not triangular.
   constexpr auto factor() const requires(!on_tape) { return rows_->factor().template as<ByRows>(mesh_); }
-  template <IllFormed Why = detail::factored_off_tape<detail::CholeskyLayout, A>>
+  template <IllFormed Why = detail::factored_off_tape<detail::FactorLayout, A>>
   Why factor() const requires on_tape;  // see Why
 
  private:
