@@ -14,13 +14,15 @@
 ///   x, twice: two all-reduces of n² elements. It needs a condition number below 1e8 in double and 1e4 in float.
 /// - `tsqr` (Demmel et al., "Communication-optimal parallel and sequential QR and LU factorizations", 2012) gathers
 ///   the r of blocks, one axis after the other. It takes any matrix, also one of dependent columns, and more time.
-/// - `automatic` takes `cholesky2`, and `tsqr` instead where that fails or the condition number is above 1e7 (float:
-///   1e3). All ranks have the same r, so they decide alike. A dry run counts `cholesky2`.
+/// - `automatic` takes `cholesky2`. Where that fails or the condition number is above 1e7 (float: 1e3), it computes a
+///   first r from a sketch of x (linalg/sketch.hpp) instead of xᵀ · x, which suffices unless columns are dependent;
+///   then it takes `tsqr`. All ranks have the same r, so they decide alike. A dry run counts `cholesky2`.
 
 #include <shardwise/kernel/householder_qr.hpp>
 #include <shardwise/kernel/sums.hpp>
 #include <shardwise/linalg/cholesky.hpp>
 #include <shardwise/linalg/gram.hpp>
+#include <shardwise/linalg/sketch.hpp>
 #include <shardwise/linalg/solve_triangular.hpp>
 #include <shardwise/ops/contract.hpp>
 
@@ -47,13 +49,7 @@ struct QrLayout {
   static constexpr Signature signature = Signature::of("mn -> mn").whole('n');
 };
 
-/// `X` with pending sums finished, so that it meets blocks of rows; and `X` whole on every rank. An error stays.
-template <class X>
-struct FinishedOf : TypeIs<X> {};
-template <TensorType X>
-struct FinishedOf<X> : TypeIs<with_layout<X, packed(without_pending(X::layout, reduced))>> {};
-template <class X>
-using finished_of = typename FinishedOf<X>::type;
+/// `X` whole on every rank. An error stays.
 template <class X>
 struct WholeOf : TypeIs<X> {};
 template <TensorType X>
@@ -113,33 +109,60 @@ void divide_rows(Index m, Index n, const T* x, const T* l, T* q, T* products) {
   if (products) kernel::mirror(n, products);
 }
 
+/// x = q · r by a first factor l [n, n], lower triangular on every rank, for which x · l⁻ᵀ is nearly orthonormal, and
+/// one step of CholeskyQR; nothing if the condition number of x · l⁻ᵀ is above `limit`. `x` may be the block of `q`.
+/// Columns of x · l⁻ᵀ from `rank` on must be at most `small` in norm: of these, only the products with q stay, in r.
+template <TensorType X, TensorType L>
+constexpr std::optional<Qr<X, whole_of<X>>> cholesky_qr_after(const typename X::Element* x, X q, const L& l,
+                                                              double limit, Index rank, double small = 0) {
+  using T = typename X::Element;
+  const auto& mesh = q.mesh();
+  const Index m = q.local_shape()[0], n = q.shape()[1], bytes = m * n * Index{sizeof(T)};
+  decltype(gram(q)) products(mesh, {n, n});
+  count_work(mesh, m * n * (2 * n + 1), 2 * bytes, "qr");
+  T* const rows = mesh.dry() ? nullptr : q.writable().data;
+  if (rows) {
+    auto* const sums = products.writable().data;
+    std::fill_n(sums, n * n, 0);
+    divide_rows(m, n, x, l.data(), rows, sums);
+  }
+  auto squares = redistribute_to<finished_of<decltype(products)>>(std::move(products));
+  for (Index i = rank; i < n; ++i) {
+    T& square = squares.writable().data[i * (n + 1)];
+    if (!(static_cast<double>(square) <= small * small)) return {};
+    square += 1;
+  }
+  const auto second = apply(CholeskyOp{}, squares);
+  if (!is_conditioned(second, limit)) return {};
+  count_work(mesh, m * n * n, 2 * bytes, "qr");
+  if (rows) divide_rows<T>(m, n, rows, second.data(), rows, nullptr);
+  auto r = contract<"km, nk -> mn">(second, l);
+  if (rank < n) {
+    for (Index i = 0; i < m; ++i) std::fill(rows + i * n + rank, rows + (i + 1) * n, T{0});
+    std::fill(r.writable().data + rank * n, r.writable().data + n * n, T{0});
+  }
+  return Qr<X, whole_of<X>>{std::move(q), redistribute_to<whole_of<decltype(q)>>(std::move(r))};
+}
+
 /// The two steps of CholeskyQR2; nothing if they fail, or if the first finds a condition number above `limit`.
 template <TensorType X>
 constexpr std::optional<Qr<X, whole_of<X>>> cholesky_qr2(const X& x, double limit) {
-  const Index m = x.local_shape()[0], n = x.shape()[1], bytes = m * n * Index{sizeof(typename X::Element)};
-  const bool dry = x.mesh().dry();
-  const auto factor = [](auto products) {
-    return apply(CholeskyOp{}, redistribute_to<finished_of<decltype(products)>>(std::move(products)));
-  };
-  const auto first = factor(gram(x));
-  if (!is_conditioned(first, limit)) return {};
-  X q(x.mesh(), x.shape());
-  decltype(gram(x)) products(x.mesh(), {n, n});
-  count_work(x.mesh(), m * n * (2 * n + 1), 2 * bytes, "qr");
-  if (!dry) {
-    auto* const sums = products.writable().data;
-    std::fill_n(sums, n * n, 0);
-    divide_rows(m, n, x.data(), first.data(), q.writable().data, sums);
-  }
-  const auto second = factor(std::move(products));
-  if (!is_conditioned(second, 100)) return {};
-  count_work(x.mesh(), m * n * n, 2 * bytes, "qr");
-  if (!dry) {
-    auto* const rows = q.writable().data;
-    divide_rows<typename X::Element>(m, n, rows, second.data(), rows, nullptr);
-  }
-  const auto r = contract<"km, nk -> mn">(second, first);
-  return Qr<X, whole_of<X>>{q, redistribute_to<whole_of<tensor_of<decltype(r)>>>(r)};
+  auto products = gram(x);
+  const auto l = apply(CholeskyOp{}, redistribute_to<finished_of<decltype(products)>>(std::move(products)));
+  if (!is_conditioned(l, limit)) return {};
+  return cholesky_qr_after(x.data(), X(x.mesh(), x.shape()), l, 100, x.shape()[1]);
+}
+
+/// The same by the r of a sketch of x; nothing if columns are dependent.
+template <TensorType X>
+constexpr std::optional<Qr<X, whole_of<X>>> sketched_qr(const X& x) {
+  auto rows = sketch(x, 1);
+  const Index n = x.shape()[1];
+  finished_of<decltype(gram(x))> l(x.mesh(), {n, n});
+  auto* const lower = l.writable().data;
+  kernel::detail::qr_of_block(rows.shape()[0], n, rows.writable().data, lower);
+  kernel::detail::mapped(n, n, lower).transposeInPlace();
+  return cholesky_qr_after(x.data(), X(x.mesh(), x.shape()), l, limit_after_a_sketch, n);
 }
 
 template <TensorType X>
@@ -229,6 +252,12 @@ constexpr auto qr(const X& x, QrOptions options = {}) {
     } else {
       if (options.method != QrMethod::tsqr) {
         if (const auto found = detail::cholesky_qr2(block, limit)) return *found;
+      }
+      if (options.method == QrMethod::automatic) {
+        if (auto found = detail::sketched_qr(block)) {
+          detail::make_unique(*found);
+          return *found;
+        }
       }
       if (options.method != QrMethod::cholesky2) {
         Tensors found = detail::tsqr(block);
