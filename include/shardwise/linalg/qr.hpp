@@ -15,8 +15,9 @@
 /// - `tsqr` (Demmel et al., "Communication-optimal parallel and sequential QR and LU factorizations", 2012) gathers
 ///   the r of blocks, one axis after the other. It takes any matrix, also one of dependent columns, and more time.
 /// - `automatic` takes `cholesky2`. Where that fails or the condition number is above 1e7 (float: 1e3), it computes a
-///   first r from a sketch of x (linalg/sketch.hpp) instead of xᵀ · x, which suffices unless columns are dependent;
-///   then it takes `tsqr`. All ranks have the same r, so they decide alike. A dry run counts `cholesky2`.
+///   first r from a sketch of x (linalg/sketch.hpp) instead of xᵀ · x, which suffices unless columns are dependent.
+///   In that case, and for less than 32 columns, it takes `tsqr`. All ranks have the same r, so they decide alike. A
+///   dry run counts `cholesky2`.
 
 #include <shardwise/kernel/householder_qr.hpp>
 #include <shardwise/kernel/sums.hpp>
@@ -110,11 +111,11 @@ void divide_rows(Index m, Index n, const T* x, const T* l, T* q, T* products) {
 }
 
 /// x = q · r by a first factor l [n, n], lower triangular on every rank, for which x · l⁻ᵀ is nearly orthonormal, and
-/// one step of CholeskyQR; nothing if the condition number of x · l⁻ᵀ is above `limit`. `x` may be the block of `q`.
+/// one step of CholeskyQR; nothing if the condition number of x · l⁻ᵀ is above `limit`. If `x` is null, q holds it.
 /// Columns of x · l⁻ᵀ from `rank` on must be at most `small` in norm: of these, only the products with q stay, in r.
 template <TensorType X, TensorType L>
-constexpr std::optional<Qr<X, whole_of<X>>> cholesky_qr_after(const typename X::Element* x, X q, const L& l,
-                                                              double limit, Index rank, double small = 0) {
+constexpr std::optional<Qr<X, whole_of<X>>> cholesky_qr_after(const X* x, X q, const L& l, double limit,
+                                                              Index rank, double small = 0) {
   using T = typename X::Element;
   const auto& mesh = q.mesh();
   const Index m = q.local_shape()[0], n = q.shape()[1], bytes = m * n * Index{sizeof(T)};
@@ -124,7 +125,7 @@ constexpr std::optional<Qr<X, whole_of<X>>> cholesky_qr_after(const typename X::
   if (rows) {
     auto* const sums = products.writable().data;
     std::fill_n(sums, n * n, 0);
-    divide_rows(m, n, x, l.data(), rows, sums);
+    divide_rows(m, n, x ? x->data() : rows, l.data(), rows, sums);
   }
   auto squares = redistribute_to<finished_of<decltype(products)>>(std::move(products));
   for (Index i = rank; i < n; ++i) {
@@ -150,7 +151,18 @@ constexpr std::optional<Qr<X, whole_of<X>>> cholesky_qr2(const X& x, double limi
   auto products = gram(x);
   const auto l = apply(CholeskyOp{}, redistribute_to<finished_of<decltype(products)>>(std::move(products)));
   if (!is_conditioned(l, limit)) return {};
-  return cholesky_qr_after(x.data(), X(x.mesh(), x.shape()), l, 100, x.shape()[1]);
+  return cholesky_qr_after(&x, X(x.mesh(), x.shape()), l, 100, x.shape()[1]);
+}
+
+/// Makes the diagonal of an upper triangular r [n, n] positive. Returns the signs it had, by which columns of q change.
+template <class T>
+auto make_positive(Index n, T* r) {
+  Eigen::Array<T, 1, Eigen::Dynamic> signs(n);
+  for (Index i = 0; i < n; ++i) {
+    signs[i] = r[i * (n + 1)] < 0 ? T{-1} : T{1};
+    for (Index j = i; j < n && signs[i] < 0; ++j) r[i * n + j] = -r[i * n + j];
+  }
+  return signs;
 }
 
 /// The same by the r of a sketch of x; nothing if columns are dependent.
@@ -161,8 +173,9 @@ constexpr std::optional<Qr<X, whole_of<X>>> sketched_qr(const X& x) {
   finished_of<decltype(gram(x))> l(x.mesh(), {n, n});
   auto* const lower = l.writable().data;
   kernel::detail::qr_of_block(rows.shape()[0], n, rows.writable().data, lower);
+  make_positive(n, lower);
   kernel::detail::mapped(n, n, lower).transposeInPlace();
-  return cholesky_qr_after(x.data(), X(x.mesh(), x.shape()), l, limit_after_a_sketch, n);
+  return cholesky_qr_after(&x, X(x.mesh(), x.shape()), l, limit_after_a_sketch, n);
 }
 
 template <TensorType X>
@@ -218,11 +231,8 @@ constexpr void make_unique(Qr<Q, R>& f) {
   if (bad.nans + bad.infinities > 0) {
     throw std::runtime_error("qr: the matrix has NaN or infinity, or its norm overflows");
   }
-  for (Index i = 0; i < n; ++i) {
-    if (!(r.data[i * n + i] < 0)) continue;
-    for (Index j = i; j < n; ++j) r.data[i * n + j] = -r.data[i * n + j];
-    for (Index row = 0; row < q.rows(); ++row) q.data[row * n + i] = -q.data[row * n + i];
-  }
+  const auto signs = make_positive(n, r.data);
+  if ((signs < 0).any()) kernel::detail::mapped(q.rows(), n, q.data).array().rowwise() *= signs;
 }
 
 }  // namespace detail
@@ -253,11 +263,8 @@ constexpr auto qr(const X& x, QrOptions options = {}) {
       if (options.method != QrMethod::tsqr) {
         if (const auto found = detail::cholesky_qr2(block, limit)) return *found;
       }
-      if (options.method == QrMethod::automatic) {
-        if (auto found = detail::sketched_qr(block)) {
-          detail::make_unique(*found);
-          return *found;
-        }
+      if (options.method == QrMethod::automatic && block.shape()[1] >= 32) {
+        if (const auto found = detail::sketched_qr(block)) return *found;
       }
       if (options.method != QrMethod::cholesky2) {
         Tensors found = detail::tsqr(block);

@@ -31,11 +31,15 @@ void add_sketch(Index m, Index n, std::uint64_t first, std::uint64_t seed, const
   for (Index i = 0; i < m; ++i) {
     const Eigen::Map<const Row> row(x + i * n, n);
     const auto number = 2 * (first + static_cast<std::uint64_t>(i));
-    for (Index k = 0; k < 8; ++k) {
-      const auto words = kernel::random_block(seed, kernel::RandomStream::uniform, number + (k >= 4));
-      const std::uint32_t word = words[static_cast<std::size_t>(k % 4)];
-      const Index begin = k * d / 8, count = (k + 1) * d / 8 - begin;
-      part.segment((begin + ((word >> 1) * count >> 31)) * n, n) += (word & 1 ? -size : size) * row;
+    const auto words = {kernel::random_block(seed, kernel::RandomStream::uniform, number),
+                        kernel::random_block(seed, kernel::RandomStream::uniform, number + 1)};
+    Index end = 0, eighth = 0;
+    for (const auto& four : words) {
+      for (const std::uint32_t word : four) {
+        const Index begin = std::exchange(end, ++eighth * d / 8);
+        const Index chosen = begin + ((word >> 1) * (end - begin) >> 31);
+        part.segment(chosen * n, n) += (word & 1 ? -size : size) * row;
+      }
     }
     if ((i + 1) % at_once != 0 && i + 1 < m) continue;
     all += part;
