@@ -75,11 +75,9 @@ constexpr std::optional<PivotedQr<X, whole_of<X>>> pivoted_qr_by(const X& x, dou
   T unit = 1;
   X q(mesh, x.shape());
   if (!mesh.dry()) {
+    check_finite("pivoted_qr", d * n, rows.data());
     const double largest = kernel::largest_magnitude(d * n, rows.data());
     if (largest > 0) unit = static_cast<T>(std::ldexp(1., std::ilogb(largest)));
-    if (!is_finite(largest * std::sqrt(static_cast<double>(d)))) {
-      throw std::runtime_error("pivoted_qr: the matrix has NaN or infinity, or its norm overflows");
-    }
     rank = factor_of_sketch(d, n, rows.data(), unit, tolerance, l.writable().data, permutation.data());
     T* to = q.writable().data;
     for (const T* from = x.data(); from != x.data() + m * n; from += n) {
@@ -89,8 +87,11 @@ constexpr std::optional<PivotedQr<X, whole_of<X>>> pivoted_qr_by(const X& x, dou
   // Pivoting leaves columns of the sketch that are at most `tolerance`; a sketch shortens none by more than 100.
   auto f = cholesky_qr_after<X>(nullptr, std::move(q), l, limit_after_a_sketch, rank, 100 * tolerance);
   if (!f) return {};
-  for (T& each : std::span(f->r.writable().data, mesh.dry() ? 0 : static_cast<std::size_t>(n * n)))
-    each *= unit;
+  if (!mesh.dry()) {
+    T* const r = f->r.writable().data;
+    for (Index i = 0; i < n * n; ++i) r[i] *= unit;
+    check_finite("pivoted_qr", n * n, r);
+  }
   return PivotedQr<X, whole_of<X>>{std::move(f->q), std::move(f->r), std::move(permutation), rank};
 }
 

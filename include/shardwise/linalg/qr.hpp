@@ -220,6 +220,15 @@ constexpr A times_columns(const A& a, const W& w, Index columns) {
   return y;
 }
 
+/// Throws unless the `count` elements of a factor are finite.
+template <class T>
+void check_finite(const char* name, Index count, const T* r) {
+  const kernel::NonFinite bad = kernel::count_non_finite(count, r);
+  if (bad.nans + bad.infinities > 0) {
+    fail<std::runtime_error>({name, ": the matrix has NaN or infinity, or its norm overflows"});
+  }
+}
+
 /// Makes the diagonal of r positive, and throws unless r is finite.
 template <class Q, class R>
 constexpr void make_unique(Qr<Q, R>& f) {
@@ -227,10 +236,7 @@ constexpr void make_unique(Qr<Q, R>& f) {
   const auto r = f.r.writable();
   const auto q = f.q.writable();
   const Index n = r.columns();
-  const kernel::NonFinite bad = kernel::count_non_finite(r.elements(), r.data);
-  if (bad.nans + bad.infinities > 0) {
-    throw std::runtime_error("qr: the matrix has NaN or infinity, or its norm overflows");
-  }
+  check_finite("qr", r.elements(), r.data);
   const auto signs = make_positive(n, r.data);
   if ((signs < 0).any()) kernel::detail::mapped(q.rows(), n, q.data).array().rowwise() *= signs;
 }
