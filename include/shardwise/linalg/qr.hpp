@@ -121,8 +121,9 @@ constexpr std::optional<Qr<X, whole_of<X>>> cholesky_qr_after(const X* x, X q, c
   const Index m = q.local_shape()[0], n = q.shape()[1], bytes = m * n * Index{sizeof(T)};
   decltype(gram(q)) products(mesh, {n, n});
   count_work(mesh, m * n * (2 * n + 1), 2 * bytes, "qr");
-  T* const rows = mesh.dry() ? nullptr : q.writable().data;
-  if (rows) {
+  const bool dry = mesh.dry();
+  T* const rows = dry ? nullptr : q.writable().data;
+  if (!dry) {
     auto* const sums = products.writable().data;
     std::fill_n(sums, n * n, 0);
     divide_rows(m, n, x ? x->data() : rows, l.data(), rows, sums);
@@ -136,7 +137,7 @@ constexpr std::optional<Qr<X, whole_of<X>>> cholesky_qr_after(const X* x, X q, c
   const auto second = apply(CholeskyOp{}, squares);
   if (!is_conditioned(second, limit)) return {};
   count_work(mesh, m * n * n, 2 * bytes, "qr");
-  if (rows) divide_rows<T>(m, n, rows, second.data(), rows, nullptr);
+  if (!dry) divide_rows<T>(m, n, rows, second.data(), rows, nullptr);
   auto r = contract<"km, nk -> mn">(second, l);
   if (rank < n) {
     for (Index i = 0; i < m; ++i) std::fill(rows + i * n + rank, rows + (i + 1) * n, T{0});
@@ -169,10 +170,11 @@ auto make_positive(Index n, T* r) {
 template <TensorType X>
 constexpr std::optional<Qr<X, whole_of<X>>> sketched_qr(const X& x) {
   auto rows = sketch(x, 1);
-  const Index n = x.shape()[1];
+  const Index d = rows.shape()[0], n = x.shape()[1];
+  count_work(x.mesh(), 4 * d * n * n, 0, "qr");
   finished_of<decltype(gram(x))> l(x.mesh(), {n, n});
   auto* const lower = l.writable().data;
-  kernel::detail::qr_of_block(rows.shape()[0], n, rows.writable().data, lower);
+  kernel::detail::qr_of_block(d, n, rows.writable().data, lower);
   make_positive(n, lower);
   kernel::detail::mapped(n, n, lower).transposeInPlace();
   return cholesky_qr_after(&x, X(x.mesh(), x.shape()), l, limit_after_a_sketch, n);
@@ -231,8 +233,7 @@ void check_finite(const char* name, Index count, const T* r) {
 
 /// Makes the diagonal of r positive, and throws unless r is finite.
 template <class Q, class R>
-constexpr void make_unique(Qr<Q, R>& f) {
-  if (f.r.mesh().dry()) return;
+void make_unique(Qr<Q, R>& f) {
   const auto r = f.r.writable();
   const auto q = f.q.writable();
   const Index n = r.columns();
@@ -274,7 +275,7 @@ constexpr auto qr(const X& x, QrOptions options = {}) {
       }
       if (options.method != QrMethod::cholesky2) {
         Tensors found = detail::tsqr(block);
-        detail::make_unique(found);
+        if (!block.mesh().dry()) detail::make_unique(found);
         return found;
       }
     }
