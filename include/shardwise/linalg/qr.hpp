@@ -16,7 +16,7 @@
 ///   the r of blocks, one axis after the other. It takes any matrix, also one of dependent columns, and more time.
 /// - `automatic` takes `cholesky2`. Where that fails or the condition number is above 1e7 (float: 1e3), it computes a
 ///   first r from a sketch of x (linalg/sketch.hpp) instead of xᵀ · x, which suffices unless columns are dependent.
-///   In that case, and for less than 32 columns, it takes `tsqr`. All ranks have the same r, so they decide alike. A
+///   In that case, and for less than 48 columns, it takes `tsqr`. All ranks have the same r, so they decide alike. A
 ///   dry run counts `cholesky2`.
 
 #include <shardwise/kernel/householder_qr.hpp>
@@ -270,7 +270,7 @@ constexpr auto qr(const X& x, QrOptions options = {}) {
       if (options.method != QrMethod::tsqr) {
         if (const auto found = detail::cholesky_qr2(block, limit)) return *found;
       }
-      if (options.method == QrMethod::automatic && block.shape()[1] >= 32) {
+      if (options.method == QrMethod::automatic && block.shape()[1] >= 48) {
         if (const auto found = detail::sketched_qr(block)) return *found;
       }
       if (options.method != QrMethod::cholesky2) {
