@@ -203,13 +203,15 @@ TEST_CASE_TEMPLATE("lstsq", T, float, double) {
   a.col(2) = a.col(1);
   const auto x = cut<T, Shard<0>>(mesh, a);
   CHECK(message_of<std::runtime_error>([&] { lstsq(x, x); }) ==
-        "lstsq: column 2 of the matrix is zero, or depends on the columns before it");
+        "lstsq: column 2 of the matrix is zero, or depends on the columns before it: "
+        "{.minimum_norm = true} finds the solution of least norm");
   for (const Index m : {3, 10, 1000, 100000}) {
     Matrix<T> tall = random_matrix<T>(m, 3, 1);
     tall.col(2) = tall.col(0) + 3 * tall.col(1);
     const auto dependent = cut<T, Shard<0>>(mesh, tall);
     CHECK(message_of<std::runtime_error>([&] { lstsq(dependent, dependent); }) ==
-          "lstsq: column 2 of the matrix is zero, or depends on the columns before it");
+          "lstsq: column 2 of the matrix is zero, or depends on the columns before it: "
+          "{.minimum_norm = true} finds the solution of least norm");
   }
   Matrix<T> scaled = conditioned<T>(23, 4, 10, 1);
   scaled.col(1) *= T(1e-20);

@@ -8,13 +8,21 @@
 ///
 /// ```
 /// auto x = lstsq(a, b);                       // the least ‖a · x - b‖; a: [m, n], b: [m, r], both Shard<0>
+/// auto y = lstsq(a, b, {.minimum_norm = true});   // of dependent columns, too
 /// auto [u, s, v] = svd_lowrank(a, 10, seed);  // a ≈ u · diag(s) · vᵀ
 /// ```
 
+#include <shardwise/linalg/pivoted_qr.hpp>
 #include <shardwise/linalg/spectral.hpp>
 #include <shardwise/tensor/factories.hpp>
 
 namespace shardwise {
+
+/// How `lstsq` treats dependent columns.
+struct LstsqOptions {
+  bool minimum_norm = false;  ///< of all solutions take that of least norm; without it they are an error
+  double tolerance = 0;       ///< if so, that of `pivoted_qr`, which decides on the rank
+};
 
 namespace detail {
 
@@ -41,10 +49,29 @@ void solve_upper(Index m, const View<const T, 2>& r, const View<T, 2>& x) {
   for (Index i = 0; i < n; ++i) {
     const auto size = static_cast<double>(columns.col(i).stableNorm());
     if (static_cast<double>(columns(i, i)) > rounding * size) continue;
-    fail<std::runtime_error>(
-        {"lstsq: column ", i, " of the matrix is zero, or depends on the columns before it"});
+    fail<std::runtime_error>({"lstsq: column ", i,
+                              " of the matrix is zero, or depends on the columns before it: ",
+                              "{.minimum_norm = true} finds the solution of least norm"});
   }
   kernel::solve_triangular<Side::left>(n, x.columns(), {.upper = true}, r.data, n, x.data, x.columns());
+}
+
+/// x := the y of least norm with r · y[permutation] = x in the first `rank` rows; those of r have full rank.
+template <class T>
+void solve_with_least_norm(const View<const T, 2>& r, Index rank, const std::vector<Index>& permutation,
+                           const View<T, 2>& x) {
+  using enum kernel::Transpose;
+  const Index n = r.columns(), columns = x.columns();
+  RowMajorMatrix<T> y = RowMajorMatrix<T>::Zero(n, columns), t(rank, rank);
+  if (rank > 0) {  // rᵀ = z · t
+    RowMajorMatrix<T> z = kernel::detail::mapped(n, n, r.data).topRows(rank).transpose();
+    kernel::detail::qr_of_block(n, rank, z.data(), t.data());
+    kernel::solve_triangular<Side::left>(rank, columns, {.upper = true, .transposed = true}, t.data(), rank,
+                                         x.data, columns);
+    kernel::gemm(no, no, n, columns, rank, z.data(), rank, x.data, columns, y.data(), columns, false);
+  }
+  for (Index i = 0; i < n; ++i)
+    std::copy_n(y.data() + i * columns, columns, x.data + permutation[static_cast<std::size_t>(i)] * columns);
 }
 
 }  // namespace detail
@@ -52,9 +79,11 @@ void solve_upper(Index m, const View<const T, 2>& r, const View<T, 2>& x) {
 /// The x [n, r] with the least ‖a · x - b‖ for each column of b, by `qr(a)`. a: [m, n] with m ≥ n, b: [m, r], float or
 /// double; rows are cut alike in both, or columns of b are. x is full where rows were cut. Throws
 /// `std::invalid_argument` if the extents do not fit, or m < n. All ranks throw the same `std::runtime_error` if a is
-/// not finite, or if its columns are dependent up to rounding errors, whatever their sizes are.
+/// not finite, or if its columns are dependent up to rounding errors, whatever their sizes are. With
+/// `{.minimum_norm = true}` it computes by `pivoted_qr(a)`: if that finds dependent columns, x is of all solutions the
+/// one of least ‖x‖, which treats columns that are much smaller than others as zeros.
 template <Operand A, Operand B, WellFormed Term = detail::factored_off_tape<detail::LeastSquares, A, B>>
-constexpr auto lstsq(const A& a, const B& b) {
+constexpr auto lstsq(const A& a, const B& b, LstsqOptions options = {}) {
   if constexpr (AbstractOperand<A> || AbstractOperand<B>) {
     return Abstract<detail::finished_of<tensor_of<Term>>, false, false>{};
   } else {
@@ -64,6 +93,16 @@ constexpr auto lstsq(const A& a, const B& b) {
     if (a.shape()[0] < a.shape()[1]) {
       detail::fail({"lstsq: a matrix of ", a.shape(), " has more columns than rows"});
     }
+    if (options.tolerance != 0 && !options.minimum_norm) {
+      detail::fail(
+          {"lstsq: the tolerance is ", options.tolerance, ", but only {.minimum_norm = true} has one"});
+    }
+    if (options.minimum_norm) {
+      const auto f = pivoted_qr(a, {options.tolerance});
+      auto x = detail::inner_products(f.q, b);
+      if (!x.mesh().dry()) detail::solve_with_least_norm(f.r.view(), f.rank, f.permutation, x.writable());
+      return x;
+    }
     const auto [q, r] = qr(a);
     auto x = detail::inner_products(q, b);
     if (x.mesh().dry()) return x;
@@ -72,7 +111,7 @@ constexpr auto lstsq(const A& a, const B& b) {
   }
 }
 template <class A, class B, IllFormed Why = detail::factored_off_tape<detail::LeastSquares, A, B>>
-Why lstsq(const A&, const B&);  // see Why
+Why lstsq(const A&, const B&, LstsqOptions = {});  // see Why
 
 /// The `rank` largest singular values of a [m, n], and their vectors, by random projections and two steps of power
 /// iteration (Halko, Martinsson and Tropp, "Finding structure with randomness", 2011). Where singular

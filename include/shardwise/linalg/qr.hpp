@@ -14,13 +14,16 @@
 ///   x, twice: two all-reduces of n² elements. It needs a condition number below 1e8 in double and 1e4 in float.
 /// - `tsqr` (Demmel et al., "Communication-optimal parallel and sequential QR and LU factorizations", 2012) gathers
 ///   the r of blocks, one axis after the other. It takes any matrix, also one of dependent columns, and more time.
-/// - `automatic` takes `cholesky2`, and `tsqr` instead where that fails or the condition number is above 1e7 (float:
-///   1e3). All ranks have the same r, so they decide alike. A dry run counts `cholesky2`.
+/// - `automatic` takes `cholesky2`. Where that fails or the condition number is above 1e7 (float: 1e3), it computes a
+///   first r from a sketch of x (linalg/sketch.hpp) instead of xᵀ · x, which suffices unless columns are dependent.
+///   In that case, and for less than 48 columns, it takes `tsqr`. All ranks have the same r, so they decide alike. A
+///   dry run counts `cholesky2`.
 
 #include <shardwise/kernel/householder_qr.hpp>
 #include <shardwise/kernel/sums.hpp>
 #include <shardwise/linalg/cholesky.hpp>
 #include <shardwise/linalg/gram.hpp>
+#include <shardwise/linalg/sketch.hpp>
 #include <shardwise/linalg/solve_triangular.hpp>
 #include <shardwise/ops/contract.hpp>
 
@@ -47,13 +50,7 @@ struct QrLayout {
   static constexpr Signature signature = Signature::of("mn -> mn").whole('n');
 };
 
-/// `X` with pending sums finished, so that it meets blocks of rows; and `X` whole on every rank. An error stays.
-template <class X>
-struct FinishedOf : TypeIs<X> {};
-template <TensorType X>
-struct FinishedOf<X> : TypeIs<with_layout<X, packed(without_pending(X::layout, reduced))>> {};
-template <class X>
-using finished_of = typename FinishedOf<X>::type;
+/// `X` whole on every rank. An error stays.
 template <class X>
 struct WholeOf : TypeIs<X> {};
 template <TensorType X>
@@ -113,33 +110,74 @@ void divide_rows(Index m, Index n, const T* x, const T* l, T* q, T* products) {
   if (products) kernel::mirror(n, products);
 }
 
-/// The two steps of CholeskyQR2; nothing if they fail, or if the first finds a condition number above `limit`.
-template <TensorType X>
-constexpr std::optional<Qr<X, whole_of<X>>> cholesky_qr2(const X& x, double limit) {
-  const Index m = x.local_shape()[0], n = x.shape()[1], bytes = m * n * Index{sizeof(typename X::Element)};
-  const bool dry = x.mesh().dry();
-  const auto factor = [](auto products) {
-    return apply(CholeskyOp{}, redistribute_to<finished_of<decltype(products)>>(std::move(products)));
-  };
-  const auto first = factor(gram(x));
-  if (!is_conditioned(first, limit)) return {};
-  X q(x.mesh(), x.shape());
-  decltype(gram(x)) products(x.mesh(), {n, n});
-  count_work(x.mesh(), m * n * (2 * n + 1), 2 * bytes, "qr");
+/// x = q · r by a first factor l [n, n], lower triangular on every rank, for which x · l⁻ᵀ is nearly orthonormal, and
+/// one step of CholeskyQR; nothing if the condition number of x · l⁻ᵀ is above `limit`. If `x` is null, q holds it.
+/// Columns of x · l⁻ᵀ from `rank` on must be at most `small` in norm: of these, only the products with q stay, in r.
+template <TensorType X, TensorType L>
+constexpr std::optional<Qr<X, whole_of<X>>> cholesky_qr_after(const X* x, X q, const L& l, double limit,
+                                                              Index rank, double small = 0) {
+  using T = typename X::Element;
+  const auto& mesh = q.mesh();
+  const Index m = q.local_shape()[0], n = q.shape()[1], bytes = m * n * Index{sizeof(T)};
+  decltype(gram(q)) products(mesh, {n, n});
+  count_work(mesh, m * n * (2 * n + 1), 2 * bytes, "qr");
+  const bool dry = mesh.dry();
+  T* const rows = dry ? nullptr : q.writable().data;
   if (!dry) {
     auto* const sums = products.writable().data;
     std::fill_n(sums, n * n, 0);
-    divide_rows(m, n, x.data(), first.data(), q.writable().data, sums);
+    divide_rows(m, n, x ? x->data() : rows, l.data(), rows, sums);
   }
-  const auto second = factor(std::move(products));
-  if (!is_conditioned(second, 100)) return {};
-  count_work(x.mesh(), m * n * n, 2 * bytes, "qr");
-  if (!dry) {
-    auto* const rows = q.writable().data;
-    divide_rows<typename X::Element>(m, n, rows, second.data(), rows, nullptr);
+  auto squares = redistribute_to<finished_of<decltype(products)>>(std::move(products));
+  for (Index i = rank; i < n; ++i) {
+    T& square = squares.writable().data[i * (n + 1)];
+    if (!(static_cast<double>(square) <= small * small)) return {};
+    square += 1;
   }
-  const auto r = contract<"km, nk -> mn">(second, first);
-  return Qr<X, whole_of<X>>{q, redistribute_to<whole_of<tensor_of<decltype(r)>>>(r)};
+  const auto second = apply(CholeskyOp{}, squares);
+  if (!is_conditioned(second, limit)) return {};
+  count_work(mesh, m * n * n, 2 * bytes, "qr");
+  if (!dry) divide_rows<T>(m, n, rows, second.data(), rows, nullptr);
+  auto r = contract<"km, nk -> mn">(second, l);
+  if (rank < n) {
+    for (Index i = 0; i < m; ++i) std::fill(rows + i * n + rank, rows + (i + 1) * n, T{0});
+    std::fill(r.writable().data + rank * n, r.writable().data + n * n, T{0});
+  }
+  return Qr<X, whole_of<X>>{std::move(q), redistribute_to<whole_of<decltype(q)>>(std::move(r))};
+}
+
+/// The two steps of CholeskyQR2; nothing if they fail, or if the first finds a condition number above `limit`.
+template <TensorType X>
+constexpr std::optional<Qr<X, whole_of<X>>> cholesky_qr2(const X& x, double limit) {
+  auto products = gram(x);
+  const auto l = apply(CholeskyOp{}, redistribute_to<finished_of<decltype(products)>>(std::move(products)));
+  if (!is_conditioned(l, limit)) return {};
+  return cholesky_qr_after(&x, X(x.mesh(), x.shape()), l, 100, x.shape()[1]);
+}
+
+/// Makes the diagonal of an upper triangular r [n, n] positive. Returns the signs it had, by which columns of q change.
+template <class T>
+auto make_positive(Index n, T* r) {
+  Eigen::Array<T, 1, Eigen::Dynamic> signs(n);
+  for (Index i = 0; i < n; ++i) {
+    signs[i] = r[i * (n + 1)] < 0 ? T{-1} : T{1};
+    for (Index j = i; j < n && signs[i] < 0; ++j) r[i * n + j] = -r[i * n + j];
+  }
+  return signs;
+}
+
+/// The same by the r of a sketch of x; nothing if columns are dependent.
+template <TensorType X>
+constexpr std::optional<Qr<X, whole_of<X>>> sketched_qr(const X& x) {
+  auto rows = sketch(x, 1);
+  const Index d = rows.shape()[0], n = x.shape()[1];
+  count_work(x.mesh(), 4 * d * n * n, 0, "qr");
+  finished_of<decltype(gram(x))> l(x.mesh(), {n, n});
+  auto* const lower = l.writable().data;
+  kernel::detail::qr_of_block(d, n, rows.writable().data, lower);
+  make_positive(n, lower);
+  kernel::detail::mapped(n, n, lower).transposeInPlace();
+  return cholesky_qr_after(&x, X(x.mesh(), x.shape()), l, limit_after_a_sketch, n);
 }
 
 template <TensorType X>
@@ -184,22 +222,24 @@ constexpr A times_columns(const A& a, const W& w, Index columns) {
   return y;
 }
 
+/// Throws unless the `count` elements of a factor are finite.
+template <class T>
+void check_finite(const char* name, Index count, const T* r) {
+  const kernel::NonFinite bad = kernel::count_non_finite(count, r);
+  if (bad.nans + bad.infinities > 0) {
+    fail<std::runtime_error>({name, ": the matrix has NaN or infinity, or its norm overflows"});
+  }
+}
+
 /// Makes the diagonal of r positive, and throws unless r is finite.
 template <class Q, class R>
-constexpr void make_unique(Qr<Q, R>& f) {
-  if (f.r.mesh().dry()) return;
+void make_unique(Qr<Q, R>& f) {
   const auto r = f.r.writable();
   const auto q = f.q.writable();
   const Index n = r.columns();
-  const kernel::NonFinite bad = kernel::count_non_finite(r.elements(), r.data);
-  if (bad.nans + bad.infinities > 0) {
-    throw std::runtime_error("qr: the matrix has NaN or infinity, or its norm overflows");
-  }
-  for (Index i = 0; i < n; ++i) {
-    if (!(r.data[i * n + i] < 0)) continue;
-    for (Index j = i; j < n; ++j) r.data[i * n + j] = -r.data[i * n + j];
-    for (Index row = 0; row < q.rows(); ++row) q.data[row * n + i] = -q.data[row * n + i];
-  }
+  check_finite("qr", r.elements(), r.data);
+  const auto signs = make_positive(n, r.data);
+  if ((signs < 0).any()) kernel::detail::mapped(q.rows(), n, q.data).array().rowwise() *= signs;
 }
 
 }  // namespace detail
@@ -230,9 +270,12 @@ constexpr auto qr(const X& x, QrOptions options = {}) {
       if (options.method != QrMethod::tsqr) {
         if (const auto found = detail::cholesky_qr2(block, limit)) return *found;
       }
+      if (options.method == QrMethod::automatic && block.shape()[1] >= 48) {
+        if (const auto found = detail::sketched_qr(block)) return *found;
+      }
       if (options.method != QrMethod::cholesky2) {
         Tensors found = detail::tsqr(block);
-        detail::make_unique(found);
+        if (!block.mesh().dry()) detail::make_unique(found);
         return found;
       }
     }
