@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Shardwise developers
 // SPDX-License-Identifier: Apache-2.0
 
-/// `eigh`, `svd`, `lstsq`, `svd_lowrank`, `polar`, `sqrtm` and `inverse_root` have no gradient. Pass them the value of a
+/// `eigh`, `svd`, `pivoted_qr`, `lstsq`, `svd_lowrank`, `polar`, `sqrtm` and `inverse_root` have no gradient. Pass them the value of a
 /// `Var` or a parameter; the result is then a constant.
 // expect: LayoutError<Reason::operation_has_no_gradient, Got<Var<Tensor<float, 2, Mesh<tp>, Replicate>, true>>, Cure<Hint::use_its_value>>|LayoutError<Reason::operation_has_no_gradient, Got<Var<Tensor<float, 2, Mesh<tp>, Replicate>>>, Cure<Hint::use_its_value>>
 
