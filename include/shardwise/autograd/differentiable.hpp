@@ -21,7 +21,7 @@ constexpr Reason why_no_loss() {
   return why;
 }
 
-/// What to give instead of a loss without a gradient, which may be a number or the model.
+/// The hint for a loss without a gradient: a number, the model, or a tensor off the tape.
 template <class Loss>
 constexpr Hint hint_for_no_loss() {
   if (std::is_arithmetic_v<Loss>) return Hint::return_the_loss_itself_not_the_number_of_item;
@@ -29,7 +29,7 @@ constexpr Hint hint_for_no_loss() {
     return Hint::pass_the_loss_first_and_then_the_model;
   return hint_for(Reason::loss_depends_on_nothing_that_has_a_gradient);
 }
-/// Of a loss that is no scalar.
+/// The hint for a loss that has a gradient.
 template <class X>
 constexpr Hint hint_for_bad_loss(Reason reason) {
   if (reason == Reason::loss_is_not_a_scalar && X::rank > 1)

@@ -209,7 +209,7 @@ class CrossEntropy {
 
   constexpr void visit(auto&&) {}
 
-  // Refused: what a model passes to a loss that takes its head.
+  // Refused: the operands that a model passes, to a loss that takes its head.
   template <Operand X, Operand W, Operand Targets,
             IllFormed Why = WrittenOtherwise<Hint::use_LinearCrossEntropyLoss_which_takes_the_head_too>>
   static detail::abstract_result<Why, X> forward(const X&, const W&, const Targets&, double = 0);  // see Why
