@@ -29,7 +29,7 @@ enum class SpectrumEnd { smallest, largest };
 struct EigshOptions {
   SpectrumEnd end = SpectrumEnd::smallest;
   double tolerance = 0;  ///< of ‖a v - λ v‖, relative to ‖a‖; 0 stands for ε · max(10, √n)
-  int max_steps = 40;    ///< extensions of the first space
+  int max_steps = 100;    ///< extensions of the first space
   bool check_symmetry = true;
 };
 
@@ -220,11 +220,12 @@ class ChebyshevSpace {
       return upper_;
     };
     cut_of_ = {end_of(k_), end_of(kept_)};
-    set_cut(cut_of_[0], cut_of_[1]);
+    set_cut(cut_of_[0], cut_of_[1], 0.005);
   }
   /// A filter needs some distance between the wanted eigenvalues and what it damps.
-  void set_cut(double wanted, double end) {
-    cut_ = std::clamp(end, wanted + 0.005 * (upper_ - lowest_), upper_ - 0.1 * (upper_ - lowest_));
+  void set_cut(double wanted, double end, double least) {
+    const double range = upper_ - lowest_;
+    cut_ = std::min(std::max(end, wanted + least * range), upper_ - 0.1 * range);
   }
 
   /// Continues a Chebyshev recurrence from its terms 0 and 1 to `degree`, with `residual`, if given, added in each step.
@@ -323,7 +324,7 @@ class ChebyshevSpace {
       times_y(av_, ax);
       lowest_ = std::min(lowest_, values_[0]);
       upper_ = std::max(upper_, static_cast<double>(values.back()));
-      set_cut(values_[static_cast<std::size_t>(k_ - 1)], values_.back());
+      set_cut(values_[static_cast<std::size_t>(k_ - 1)], values_.back(), 0.0002);
     }
     copy(x, 0, v_, 0, kept_);
     copy(ax, 0, av_, 0, kept_);
@@ -398,7 +399,7 @@ class ChebyshevSpace {
                               " of the norm, and the tolerance ", relative_});
   }
 
-  const A& a_;
+  A a_;
   Index n_, m_, k_, kept_, size_ = 0;
   T scale_;
   int steps_;
@@ -410,23 +411,63 @@ class ChebyshevSpace {
   Numbers values_, residuals_;
 };
 
+template <TensorType A>
+constexpr void check_symmetric(const char* name, const A& a) {
+  using T = typename A::Element;
+  const RankLine line{MeshView(a.mesh()), data_type_of<T>()};
+  const AnyTensor x = redistributed_to(AnyTensor(a), line.rows(), line.type);
+  check_symmetric<T>(name, line, x, [&](auto visit) {
+    for (Index i = 0; i < x.box().size[0]; ++i) visit(i, static_cast<const T*>(x.buffer->data) + i * x.shape[1]);
+  });
+}
+
 }  // namespace detail
 
-template <TensorType A>
+/// a: [n, n], float or double, symmetric; rows cut over any number of axes, or whole. With 1 ≤ k ≤ n, `values` is [k], on
+/// every rank, in increasing order, of either end; `vectors` is [n, k], laid out as a, and its columns are orthonormal.
+/// ‖a v - λ v‖ is at most the tolerance times ‖a‖, the largest magnitude of an eigenvalue; by default ε · max(10, √n)
+/// times. If n ≤ 320 or 4 k > n, every rank gathers a and calls `eigh`: that is slow, and needs much memory, for large
+/// n. Results are the same on any mesh, except for rounding. Throws `std::invalid_argument` if a is not square, or not
+/// symmetric (as `eigh` and `CholeskyFactor`), or k is not in 1…n. All ranks throw the same `std::runtime_error` if a
+/// is not finite, or if `max_steps` do not suffice. A dry run counts the first space, and no refinement. Collective.
+template <Operand A, WellFormed Vectors = detail::factored_off_tape<detail::QrLayout, A>>
 constexpr auto eigsh(const A& a, Index k, EigshOptions options = {}) {
-  using T = typename A::Element;
-  using Values = tensor_with<T, 1, typename A::MeshOf, packed(everywhere(A::MeshOf::axes, replicate))>;
-  const double unit = detail::unit_of("eigsh", a), sign = options.end == SpectrumEnd::smallest ? 1 : -1;
-  detail::ChebyshevSpace<A> space(a, k, static_cast<T>(sign / unit), options);
-  space.solve();
-  Eigh<Values, A> y{{a.mesh(), {k}}, {a.mesh(), {a.shape()[0], k}}};
-  for (Index j = 0; j < k && !a.mesh().dry(); ++j) {
-    const Index from = sign > 0 ? j : k - 1 - j;
-    y.values.writable().data[j] = static_cast<T>(sign * unit * space.value(from));
-    for (Index i = 0; i < a.local_shape()[0]; ++i)
-      y.vectors.writable().data[i * k + j] = space.vectors()[i * space.columns() + from];
+  using Whole = typename detail::WholeOf<tensor_of<Vectors>>::type;
+  if constexpr (AbstractOperand<A>) {
+    return Eigh<result_of<detail::VectorOfMatrix, Abstract<Whole, false, false>>, Vectors>{};
+  } else {
+    const auto& mesh = common_mesh(a);
+    const Index n = a.shape()[0];
+    detail::check_square("eigsh", a.shape());
+    if (k < 1 || k > n) detail::fail({"eigsh: ", k, " eigenvalues of a matrix ", a.shape(), "; expected 1 to ", n});
+    Eigh<result_of<detail::VectorOfMatrix, Whole>, A> y{{mesh, {k}}, {mesh, {n, k}}};
+    const bool smallest = options.end == SpectrumEnd::smallest;
+    const Index own = a.local_shape()[0];
+    const double unit = detail::unit_of("eigsh", a);
+    if (n <= 320 || 4 * k > n) {
+      const auto all = eigh(redistribute_to<Whole>(a));
+      const Index first = smallest ? 0 : n - k, row = y.vectors.box().begin[0];
+      for (Index j = 0; j < k && !mesh.dry(); ++j) {
+        y.values.writable().data[j] = all.values.data()[first + j];
+        for (Index i = 0; i < own; ++i)
+          y.vectors.writable().data[i * k + j] = all.vectors.data()[(row + i) * n + first + j];
+      }
+      return y;
+    }
+    if (options.check_symmetry) detail::check_symmetric("eigsh", a);
+    const double scale = smallest ? 1 : -1;
+    detail::ChebyshevSpace<A> space(a, k, static_cast<typename A::Element>(scale / unit), options);
+    space.solve();
+    for (Index j = 0; j < k && !mesh.dry(); ++j) {
+      const Index from = smallest ? j : k - 1 - j;
+      y.values.writable().data[j] = static_cast<typename A::Element>(scale * unit * space.value(from));
+      for (Index i = 0; i < own; ++i)
+        y.vectors.writable().data[i * k + j] = space.vectors()[i * space.columns() + from];
+    }
+    return y;
   }
-  return y;
 }
+template <class A, IllFormed Why = detail::factored_off_tape<detail::QrLayout, A>>
+Why eigsh(const A&, Index, EigshOptions = {});  // see Why
 
 }  // namespace shardwise
