@@ -78,17 +78,17 @@ class ChebyshevSpace {
       checked = checked && (dry() || (value(k_ - 1) > last - 4 * tolerance() && unfinished().empty()));
     }
   }
-  double value(Index i) const { return dry() ? 0 : values_[static_cast<std::size_t>(i)]; }
+  constexpr double value(Index i) const { return dry() ? 0 : values_[static_cast<std::size_t>(i)]; }
   /// The vectors, and the number of columns of a row.
-  const T* vectors() const { return v_.data(); }
-  Index columns() const { return v_.shape()[1]; }
+  constexpr const T* vectors() const { return v_.data(); }
+  constexpr Index columns() const { return v_.shape()[1]; }
 
  private:
   constexpr bool dry() const { return a_.mesh().dry(); }
-  double tolerance() const { return relative_ * norm(); }
+  constexpr double tolerance() const { return relative_ * norm(); }
   double norm() const { return std::max(std::abs(lowest_), std::abs(upper_)); }
-  double center() const { return (cut_ + upper_) / 2; }
-  double half() const { return (upper_ - cut_) / 2; }
+  constexpr double center() const { return (cut_ + upper_) / 2; }
+  constexpr double half() const { return (upper_ - cut_) / 2; }
   /// The degree that enlarges what belongs to this eigenvalue by a factor.
   int degree_for(double factor, double value, int most) const {
     const double growth = std::acosh(std::max(1 + 1e-6, (center() - value) / half()));
@@ -170,7 +170,7 @@ class ChebyshevSpace {
       beta = products(x, x);
       for (double& b : beta) b = dry() ? 1 : std::sqrt(b);
       Numbers inverse(runs, 0.);
-      for (Index j = 0; j < runs; ++j) inverse[j] = beta[j] > 0 ? 1 / beta[j] : 0;
+      for (std::size_t j = 0; j < runs; ++j) inverse[j] = beta[j] > 0 ? 1 / beta[j] : 0;
       if (!dry()) combine(x, inverse, x, Numbers(runs, 0.));
     };
     normalize(v);
@@ -182,8 +182,8 @@ class ChebyshevSpace {
       if (!dry()) combine(before, ones, v, {-alpha[0], -alpha[1], -alpha[2], -alpha[3]});
       normalize(before);
       std::swap(before, v);
-      for (Index j = 0; j < runs; ++j) {
-        double* const place = t.data() + (j * steps + step) * steps + step;
+      for (std::size_t j = 0; j < runs; ++j) {
+        double* const place = t.data() + (static_cast<Index>(j) * steps + step) * steps + step;
         *place = alpha[j];
         if (step + 1 < steps) place[1] = place[steps] = beta[j];
       }
@@ -193,15 +193,15 @@ class ChebyshevSpace {
     return degree_for(10, cut_of_[0], 24);
   }
   void bound(const Numbers& t, const Numbers& beta) {
-    const Index steps = 20, runs = 4;
+    const std::size_t steps = 20, runs = 4;
     std::vector<std::pair<double, double>> density;
     upper_ = -HUGE_VAL;
-    for (Index j = 0; j < runs; ++j) {
+    for (std::size_t j = 0; j < runs; ++j) {
       Numbers w(steps), y(steps * steps);
-      kernel::eigh<double>(steps, t.data() + j * steps * steps, w.data(), y.data());
+      kernel::eigh<double>(static_cast<Index>(steps), t.data() + j * steps * steps, w.data(), y.data());
       double largest = 0;
-      for (Index i = 0; i < steps; ++i) {
-        density.emplace_back(w[i], y[i] * y[i] / runs);
+      for (std::size_t i = 0; i < steps; ++i) {
+        density.emplace_back(w[i], y[i] * y[i] / static_cast<double>(runs));
         largest = std::max(largest, std::abs(y[(steps - 1) * steps + i]));
       }
       upper_ = std::max(upper_, w.back() + beta[j] * largest);
@@ -349,7 +349,7 @@ class ChebyshevSpace {
     for (Index i = k_; i < kept_; ++i) left.push_back(i);
     return left;
   }
-  double residual(Index i) const { return residuals_[static_cast<std::size_t>(i)]; }
+  constexpr double residual(Index i) const { return residuals_[static_cast<std::size_t>(i)]; }
 
   /// Adds filtered residuals.
   void refine(const std::vector<Index>& left) {
