@@ -32,6 +32,36 @@ namespace shardwise {
 
 namespace detail {
 
+/// Throws, on all ranks, unless (a - aᵀ) v is as good as 0 for a random v. The rows of a [n, n] are cut over all axes;
+/// for_rows(visit) calls visit(i, row) for each of this rank's.
+template <class T>
+constexpr void check_symmetric(const char* name, const RankLine& line, const AnyTensor& a, auto for_rows) {
+  const Index n = a.shape[0], own = a.box().size[0];
+  const AnyTensor sums = line.summed<T>(2, n, [&](T* off) {
+    using Vector = Eigen::Matrix<T, Eigen::Dynamic, 1>;
+    Vector v(n);
+    kernel::fill_normal(n, 1, 0, 0., 1., v.data());
+    const Vector sizes_of_v = v.cwiseAbs();
+    Eigen::Map<Vector> difference(off, n);
+    const Index begin = a.box().begin[0];
+    for_rows([&](Index i, const T* from) {
+      const Eigen::Map<const Vector> of_row(from, n);
+      off[begin + i] += of_row.dot(v);
+      off[n + begin + i] = of_row.cwiseAbs().dot(sizes_of_v);
+      difference -= v[begin + i] * of_row;
+    });
+  });
+  line.compute(6 * own * n, own * n * static_cast<Index>(sizeof(T)));
+  if (a.mesh.dry()) return;
+  const T* const all = static_cast<const T*>(sums.buffer->data);
+  const T least = std::sqrt(std::numeric_limits<T>::epsilon());
+  for (Index i = 0; i < n; ++i) {
+    const T off = std::abs(all[i]), size = all[n + i];
+    if (!is_finite(size)) fail<std::runtime_error>({name, ": row ", i, " of the matrix is not finite"});
+    if (off > least * size) fail({name, ": the matrix is not symmetric: row ", i, " is not equal to column ", i});
+  }
+}
+
 /// A matrix [n, n] of T, which is factorized when constructed. Errors are in the name of a function.
 template <class T>
 class CholeskyRows : public Counted {
@@ -169,34 +199,10 @@ class CholeskyRows : public Counted {
   constexpr void read(const AnyTensor& a) {
     if (!a.mesh.dry()) copy_rows(a, [](Index, const T*) {});
   }
-  /// The same, which throws, on all ranks, unless (A - Aᵀ) v is as good as 0 for a random v. Which elements of A are
-  /// read depends on the ranks, so others must not differ.
+  /// The same, which throws if A is not symmetric. Which elements of A are read depends on the ranks, so others must not
+  /// differ.
   constexpr void read_and_check(const AnyTensor& a) {
-    const AnyTensor sums = line_.summed<T>(2, n_, [&](T* off) {
-      using Vector = Eigen::Matrix<T, Eigen::Dynamic, 1>;
-      Vector v(n_);
-      kernel::fill_normal(n_, 1, 0, 0., 1., v.data());
-      const Vector sizes_of_v = v.cwiseAbs();
-      Eigen::Map<Vector> difference(off, n_);
-      const Index begin = a.box().begin[0];
-      copy_rows(a, [&](Index i, const T* from) {
-        const Eigen::Map<const Vector> of_row(from, n_);
-        off[begin + i] += of_row.dot(v);
-        off[n_ + begin + i] = of_row.cwiseAbs().dot(sizes_of_v);
-        difference -= v[begin + i] * of_row;
-      });
-    });
-    line_.compute(6 * own_ * n_, own_ * n_ * static_cast<Index>(sizeof(T)));
-    if (a.mesh.dry()) return;
-    const T least = std::sqrt(std::numeric_limits<T>::epsilon());
-    for (Index i = 0; i < n_; ++i) {
-      const T off = std::abs(data(sums)[i]), size = data(sums)[n_ + i];
-      if (!shardwise::detail::is_finite(size)) {
-        fail<std::runtime_error>({name_, ": row ", i, " of the matrix is not finite"});
-      }
-      if (off > least * size)
-        fail({name_, ": the matrix is not symmetric: row ", i, " is not equal to column ", i});
-    }
+    check_symmetric<T>(name_, line_, a, [&](auto visit) { copy_rows(a, visit); });
   }
 
   static constexpr Index size(Round round) {
