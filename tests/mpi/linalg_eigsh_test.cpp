@@ -71,6 +71,8 @@ constexpr Index n = 353;  // above the extents of which all eigenvalues are comp
 TEST_CASE_TEMPLATE("spectra, of which some are clustered", T, float, double) {
   check_values<T>(filled(n, [](double t) { return std::cos(3.1415926 * t); }), 20);
   check_values<T>(filled(n, [](double t) { return std::exp(-30 * t); }), 20);
+  // The first is far from the others; at the other end, values are so close together that all are computed.
+  check_values<T>(filled(n, [](double t) { return 1 / (1 + static_cast<double>(n) * t); }), 60);
   check_values<T>(filled(n, [](double t) { return t < 0.5 ? 0. : 1.; }), 40);
   check_values<T>(filled(n, [](double t) { return t < 0.97 ? 1. : 2 + t; }), 20);
   check_values<T>(filled(n, [](double t) { return std::floor(7 * t); }), 60);
@@ -108,7 +110,8 @@ TEST_CASE_TEMPLATE("what is refused", T, float, double) {
   CHECK(refused(wrong, a, 354) == "eigsh: 354 eigenvalues of a matrix [353 x 353]; expected 1 to 353");
   CHECK(refused(wrong, a, 3) == "eigsh: the matrix is not symmetric: row 0 is not equal to column 0");
   a = with_values<T>(filled(n, [](double t) { return t; }));
-  CHECK(refused(failed, a, 60, {.tolerance = 1e-30, .max_steps = 1}).starts_with("eigsh: after 1 steps, 60 of 60"));
+  CHECK(refused(failed, a, 60, {.tolerance = 1e-30, .max_steps = 1})
+            .starts_with("eigsh: after 1 steps, 60 of 60"));
   for (const double bad : {HUGE_VAL, std::nan("")}) {
     a(352, 3) = static_cast<T>(bad);
     CHECK(refused(failed, a, 3) == "eigsh: row 352 of the matrix is not finite");

@@ -29,7 +29,7 @@ enum class SpectrumEnd { smallest, largest };
 struct EigshOptions {
   SpectrumEnd end = SpectrumEnd::smallest;
   double tolerance = 0;  ///< of ‖a v - λ v‖, relative to ‖a‖; 0 stands for ε · max(10, √n)
-  int max_steps = 100;    ///< extensions of the first space
+  int max_steps = 100;   ///< extensions of the first space
   bool check_symmetry = true;
 };
 
@@ -61,7 +61,8 @@ class ChebyshevSpace {
     std::transform(a.data(), a.data() + m_ * n_, low_.begin(),
                    [=](T x) { return static_cast<float>(x * scale); });
   }
-  constexpr void solve() {
+  /// Returns false where `eigh` of the whole matrix is the shorter way.
+  constexpr bool solve() {
     const int degree = estimate();
     A z = random(std::max<Index>(16, k_ / 7), 1);
     while (append(z)) z = enlarged(z, degree);
@@ -71,12 +72,15 @@ class ChebyshevSpace {
       const std::vector<Index> left = unfinished();
       const double last = value(k_ - 1);
       checked = left.empty();
+      if (!checked && is_expensive()) return false;
       if (steps >= steps_) fail_to_converge(left, steps);
+      if (steps % 8 == 7) compute_again();
       checked ? look_for_missed() : refine(left);
       rayleigh_ritz();
       // What was missed makes values smaller.
       checked = checked && (dry() || (value(k_ - 1) > last - 4 * tolerance() && unfinished().empty()));
     }
+    return true;
   }
   constexpr double value(Index i) const { return dry() ? 0 : values_[static_cast<std::size_t>(i)]; }
   /// The vectors, and the number of columns of a row.
@@ -85,14 +89,24 @@ class ChebyshevSpace {
 
  private:
   constexpr bool dry() const { return a_.mesh().dry(); }
+  /// Whether products have taken more than twice the work of `eigh` on every rank, of a matrix that fits there.
+  constexpr bool is_expensive() const {
+    constexpr AxisSet cut = A::layout.axes_sharding(0);
+    const double n = static_cast<double>(n_);
+    return n_ <= 8192 && columns_multiplied_ > 10 * n * group_size(a_.mesh().sizes(), A::MeshOf::axes, cut);
+  }
   constexpr double tolerance() const { return relative_ * norm(); }
   double norm() const { return std::max(std::abs(lowest_), std::abs(upper_)); }
   constexpr double center() const { return (cut_ + upper_) / 2; }
   constexpr double half() const { return (upper_ - cut_) / 2; }
-  /// The degree that enlarges what belongs to this eigenvalue by a factor.
-  int degree_for(double factor, double value, int most) const {
-    const double growth = std::acosh(std::max(1 + 1e-6, (center() - value) / half()));
-    return static_cast<int>(std::clamp(std::ceil(std::log(2 * factor) / growth), 2., static_cast<double>(most)));
+  /// The degree that enlarges what belongs to this eigenvalue by a factor. The lowest one grows faster: by at most
+  /// `spread` more, because its rounding errors hide the others.
+  int degree_for(double factor, double value, double spread, int most) const {
+    const auto growth_of = [&](double x) { return std::acosh(std::max(1 + 1e-6, (center() - x) / half())); };
+    const double growth = growth_of(value), faster = growth_of(lowest_) - growth;
+    double degree = std::ceil(std::log(2 * factor) / growth);
+    if (faster > 0) degree = std::min(degree, std::log(spread) / faster);
+    return static_cast<int>(std::clamp(degree, 1., static_cast<double>(most)));
   }
   constexpr void sum(auto* data, Index count) const {
     constexpr AxisSet cut = A::layout.axes_sharding(0);
@@ -110,7 +124,8 @@ class ChebyshevSpace {
     const Index w = x.shape()[1];
     Numbers sums(static_cast<std::size_t>(w), 0.);
     for (Index i = 0; i < m_ * w && !dry(); ++i)
-      sums[static_cast<std::size_t>(i % w)] += static_cast<double>(x.data()[i]) * static_cast<double>(y.data()[i]);
+      sums[static_cast<std::size_t>(i % w)] +=
+          static_cast<double>(x.data()[i]) * static_cast<double>(y.data()[i]);
     sum(sums.data(), w);
     return sums;
   }
@@ -129,10 +144,11 @@ class ChebyshevSpace {
   }
   /// y += scale · a · x · diag(factors), where every rank gathers x.
   template <class X>
-  constexpr void add_product(X& y, const X& x, const Numbers& factors) const {
+  constexpr void add_product(X& y, const X& x, const Numbers& factors) {
     using E = typename X::Element;
     const Index w = x.shape()[1];
     auto whole = redistribute_to<whole_of<X>>(x);
+    columns_multiplied_ += static_cast<double>(w);
     count_work(a_.mesh(), 2 * m_ * n_ * w, (m_ * (n_ + w) + n_ * w) * Index{sizeof(E)}, "eigsh");
     if (dry()) return;
     const E *matrix, scale = std::is_same_v<E, float> ? E{1} : static_cast<E>(scale_);
@@ -142,7 +158,8 @@ class ChebyshevSpace {
       matrix = a_.data();
     }
     E* const z = whole.writable().data;
-    for (Index i = 0; i < n_ * w; ++i) z[i] *= scale * static_cast<E>(factors[static_cast<std::size_t>(i % w)]);
+    for (Index i = 0; i < n_ * w; ++i)
+      z[i] *= scale * static_cast<E>(factors[static_cast<std::size_t>(i % w)]);
     kernel::gemm(kernel::Transpose::no, kernel::Transpose::no, m_, w, n_, matrix, n_, z, w, y.writable().data,
                  w, true);
   }
@@ -152,7 +169,7 @@ class ChebyshevSpace {
     if (!dry()) std::fill_n(y.writable().data, m_ * columns, 0);
     return y;
   }
-  constexpr A product(const A& x) const {
+  constexpr A product(const A& x) {
     A y = zero<A>(x.shape()[1]);
     add_product(y, x, Numbers(static_cast<std::size_t>(x.shape()[1]), 1.));
     return y;
@@ -190,7 +207,7 @@ class ChebyshevSpace {
     }
     if (dry()) return 8;
     bound(t, beta);
-    return degree_for(10, cut_of_[0], 24);
+    return degree_for(10, cut_of_[0], 1e10, 24);
   }
   void bound(const Numbers& t, const Numbers& beta) {
     const std::size_t steps = 20, runs = 4;
@@ -231,7 +248,7 @@ class ChebyshevSpace {
   /// Continues a Chebyshev recurrence from its terms 0 and 1 to `degree`, with `residual`, if given, added in each step.
   /// Columns are divided by the value of the polynomial at `at`, which is at most -1.
   template <class X>
-  constexpr X filtered(X before, X now, const X* residual, const Numbers& at, int degree) const {
+  constexpr X filtered(X before, X now, const X* residual, const Numbers& at, int degree) {
     const std::size_t w = at.size();
     Numbers ratio(w, 1.), of_before(w, 1.), of_now(w, 1.), factors(w, 1.);
     for (std::size_t j = 0; j < w; ++j) ratio[j] = 1 / at[j];
@@ -251,7 +268,7 @@ class ChebyshevSpace {
     return now;
   }
   /// A polynomial of the matrix times z, of which `product_` is the product.
-  constexpr A enlarged(const A& z, int degree) const {
+  constexpr A enlarged(const A& z, int degree) {
     const std::size_t w = static_cast<std::size_t>(z.shape()[1]);
     const double at = dry() ? -1 : std::min(-1., (lowest_ - center()) / half());
     A now = product_;
@@ -299,7 +316,8 @@ class ChebyshevSpace {
   constexpr void copy(const A& from, Index first, A& to, Index at, Index count) const {
     const Index wide = from.shape()[1], width = to.shape()[1];
     T* const y = dry() ? nullptr : to.writable().data;
-    for (Index i = 0; i < m_ && !dry(); ++i) std::copy_n(from.data() + i * wide + first, count, y + i * width + at);
+    for (Index i = 0; i < m_ && !dry(); ++i)
+      std::copy_n(from.data() + i * wide + first, count, y + i * width + at);
   }
 
   /// Reduces the space to its approximate eigenvectors of the smallest values.
@@ -308,17 +326,19 @@ class ChebyshevSpace {
     whole_of<A> small(a_.mesh(), {size_, size_}), y(a_.mesh(), {size_, size_});
     T* const h = dry() ? nullptr : small.writable().data;
     count_work(a_.mesh(), 2 * m_ * size_ * (size_ + 2 * kept_) + 9 * size_ * size_ * size_, 0, "eigsh");
-    if (!dry()) kernel::gemm(yes, no, size_, size_, m_, v_.data(), columns(), av_.data(), columns(), h, size_, false);
+    if (!dry())
+      kernel::gemm(yes, no, size_, size_, m_, v_.data(), columns(), av_.data(), columns(), h, size_, false);
     sum(h, size_ * size_);
     A x(a_.mesh(), {n_, kept_}), ax(a_.mesh(), {n_, kept_});
     if (!dry()) {
       std::vector<T> values(static_cast<std::size_t>(size_));
       if (!kernel::eigh(size_, h, values.data(), y.writable().data))
-        throw std::runtime_error("eigsh: the iteration for the eigenvalues of a small matrix did not converge");
+        throw std::runtime_error(
+            "eigsh: the iteration for the eigenvalues of a small matrix did not converge");
       values_.assign(values.begin(), values.begin() + kept_);
       const auto times_y = [&](const A& from, A& to) {
-        kernel::gemm(no, no, m_, kept_, size_, from.data(), columns(), y.data(), size_, to.writable().data, kept_,
-                     false);
+        kernel::gemm(no, no, m_, kept_, size_, from.data(), columns(), y.data(), size_, to.writable().data,
+                     kept_, false);
       };
       times_y(v_, x);
       times_y(av_, ax);
@@ -355,17 +375,17 @@ class ChebyshevSpace {
   void refine(const std::vector<Index>& left) {
     const Index count = std::ssize(left), groups = std::max<Index>(1, count / 64);
     A all(a_.mesh(), {n_, count});
-    int degree = 2;
     for (Index group = 0; group < groups; ++group) {
       const Index begin = count * group / groups, w = count * (group + 1) / groups - begin;
       Low r(a_.mesh(), {n_, w});
       Numbers at(static_cast<std::size_t>(w)), first(at);
+      int degree = 1;
       for (Index j = 0; j < w; ++j) {
         const Index from = left[static_cast<std::size_t>(begin + j)];
         const double size = residual(from), place = std::min(-1., (value(from) - center()) / half());
         // In float a filter gains at most five digits.
         const double factor = std::clamp(4 * size / tolerance(), 4., 1e5);
-        if (from < k_) degree = std::max(degree, degree_for(factor, value(from), 400));
+        if (from < k_) degree = std::max(degree, degree_for(factor, value(from), 1e4, 400));
         at[static_cast<std::size_t>(j)] = place;
         first[static_cast<std::size_t>(j)] = 1 / (place * half());
         for (Index i = 0; i < m_; ++i) {
@@ -381,11 +401,19 @@ class ChebyshevSpace {
     }
     append(all);
   }
+  /// Each reduction of the space adds rounding errors to its vectors and their products.
+  constexpr void compute_again() {
+    A z(a_.mesh(), {n_, size_});
+    copy(v_, 0, z, 0, size_);
+    size_ = 0;
+    append(z);
+    rayleigh_ritz();
+  }
   constexpr void look_for_missed() {
     A z = random(16, 3);
     orthonormalize(z);
     product_ = product(z);
-    z = enlarged(z, dry() ? 8 : degree_for(1e3, value(k_ - 1), 100));
+    z = enlarged(z, dry() ? 8 : degree_for(1e3, value(k_ - 1), 1e10, 100));
     append(z);
   }
   [[noreturn]] void fail_to_converge(const std::vector<Index>& left, int steps) const {
@@ -403,7 +431,7 @@ class ChebyshevSpace {
   Index n_, m_, k_, kept_, size_ = 0;
   T scale_;
   int steps_;
-  double relative_, lowest_ = 0, cut_ = 0, upper_ = 0;
+  double relative_, columns_multiplied_ = 0, lowest_ = 0, cut_ = 0, upper_ = 0;
   std::array<double, 2> cut_of_{};
   std::vector<float> low_;  ///< scale · a
   A v_, av_;                ///< an orthonormal basis in the first `size_` columns, and its products
@@ -417,7 +445,8 @@ constexpr void check_symmetric(const char* name, const A& a) {
   const RankLine line{MeshView(a.mesh()), data_type_of<T>()};
   const AnyTensor x = redistributed_to(AnyTensor(a), line.rows(), line.type);
   check_symmetric<T>(name, line, x, [&](auto visit) {
-    for (Index i = 0; i < x.box().size[0]; ++i) visit(i, static_cast<const T*>(x.buffer->data) + i * x.shape[1]);
+    for (Index i = 0; i < x.box().size[0]; ++i)
+      visit(i, static_cast<const T*>(x.buffer->data) + i * x.shape[1]);
   });
 }
 
@@ -427,7 +456,7 @@ constexpr void check_symmetric(const char* name, const A& a) {
 /// every rank, in increasing order, of either end; `vectors` is [n, k], laid out as a, and its columns are orthonormal.
 /// ‖a v - λ v‖ is at most the tolerance times ‖a‖, the largest magnitude of an eigenvalue; by default ε · max(10, √n)
 /// times. If n ≤ 320 or 4 k > n, every rank gathers a and calls `eigh`: that is slow, and needs much memory, for large
-/// n. Results are the same on any mesh, except for rounding. Throws `std::invalid_argument` if a is not square, or not
+/// n. So it does for n ≤ 8192 if values are so close together that products have taken twice that work. Results are the same on any mesh, except for rounding. Throws `std::invalid_argument` if a is not square, or not
 /// symmetric (as `eigh` and `CholeskyFactor`), or k is not in 1…n. All ranks throw the same `std::runtime_error` if a
 /// is not finite, or if `max_steps` do not suffice. A dry run counts the first space, and no refinement. Collective.
 template <Operand A, WellFormed Vectors = detail::factored_off_tape<detail::QrLayout, A>>
@@ -439,12 +468,13 @@ constexpr auto eigsh(const A& a, Index k, EigshOptions options = {}) {
     const auto& mesh = common_mesh(a);
     const Index n = a.shape()[0];
     detail::check_square("eigsh", a.shape());
-    if (k < 1 || k > n) detail::fail({"eigsh: ", k, " eigenvalues of a matrix ", a.shape(), "; expected 1 to ", n});
+    if (k < 1 || k > n)
+      detail::fail({"eigsh: ", k, " eigenvalues of a matrix ", a.shape(), "; expected 1 to ", n});
     Eigh<result_of<detail::VectorOfMatrix, Whole>, A> y{{mesh, {k}}, {mesh, {n, k}}};
     const bool smallest = options.end == SpectrumEnd::smallest;
     const Index own = a.local_shape()[0];
     const double unit = detail::unit_of("eigsh", a);
-    if (n <= 320 || 4 * k > n) {
+    const auto take_from_all = [&] {
       const auto all = eigh(redistribute_to<Whole>(a));
       const Index first = smallest ? 0 : n - k, row = y.vectors.box().begin[0];
       for (Index j = 0; j < k && !mesh.dry(); ++j) {
@@ -452,12 +482,18 @@ constexpr auto eigsh(const A& a, Index k, EigshOptions options = {}) {
         for (Index i = 0; i < own; ++i)
           y.vectors.writable().data[i * k + j] = all.vectors.data()[(row + i) * n + first + j];
       }
+    };
+    if (n <= 320 || 4 * k > n) {
+      take_from_all();
       return y;
     }
     if (options.check_symmetry) detail::check_symmetric("eigsh", a);
     const double scale = smallest ? 1 : -1;
     detail::ChebyshevSpace<A> space(a, k, static_cast<typename A::Element>(scale / unit), options);
-    space.solve();
+    if (!space.solve()) {
+      take_from_all();
+      return y;
+    }
     for (Index j = 0; j < k && !mesh.dry(); ++j) {
       const Index from = smallest ? j : k - 1 - j;
       y.values.writable().data[j] = static_cast<typename A::Element>(scale * unit * space.value(from));

@@ -14,8 +14,6 @@
 /// factorizes a sketch of x with pivots (linalg/sketch.hpp). The triangular factor makes columns of x nearly
 /// orthonormal, and then one step of CholeskyQR suffices: two all-reduces, of 1.25 n² and of n² elements for large n.
 
-#include <Eigen/QR>
-
 #include <shardwise/linalg/qr.hpp>
 
 namespace shardwise {
@@ -44,14 +42,13 @@ Index factor_of_sketch(Index d, Index n, const T* sketch, T unit, double toleran
                        Index* permutation) {
   std::fill_n(l, n * n, T{0});
   if (n == 0) return 0;
-  const Eigen::ColPivHouseholderQR<Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic>> f(
-      kernel::detail::mapped(d, n, sketch) / unit);
-  const auto& r = f.matrixQR();
+  const RowMajorMatrix<T> scaled = kernel::detail::mapped(d, n, sketch) / unit;
+  RowMajorMatrix<T> r(n, n);
+  kernel::detail::pivoted_triangle(d, n, scaled.data(), r.data(), permutation);
   const auto size = [&](Index i) { return static_cast<double>(std::abs(r(i, i))); };
   Index rank = 0;
   while (rank < n && size(rank) > tolerance * size(0)) ++rank;
   for (Index j = 0; j < n; ++j) {
-    permutation[j] = f.colsPermutation().indices()[j];
     for (Index i = 0; i < std::min(j + 1, rank); ++i) l[j * n + i] = r(i, i) < 0 ? -r(i, j) : r(i, j);
     if (j >= rank) l[j * n + j] = rank > 0 ? std::abs(r(0, 0)) : T{1};
   }
