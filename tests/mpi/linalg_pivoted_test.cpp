@@ -4,6 +4,7 @@
 /// @file
 /// QR with pivots, which finds the rank; the solution of least norm; and QR and SVD of matrices that need a sketch.
 
+#include <Eigen/QR>
 #include <shardwise/linalg/lstsq.hpp>
 #include <shardwise/mesh/trace.hpp>
 #include <shardwise/tensor/distribute.hpp>

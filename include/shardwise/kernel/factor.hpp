@@ -30,7 +30,6 @@ struct Lapack;
   void letter##potrf_(const char*, const int*, T*, const int*, int*);                                      \
   void letter##geqrf_(const int*, const int*, T*, const int*, T*, T*, const int*, int*);                   \
   void letter##orgqr_(const int*, const int*, const int*, T*, const int*, const T*, T*, const int*, int*); \
-  void letter##geqp3_(const int*, const int*, T*, const int*, int*, T*, T*, const int*, int*);             \
   void letter##tpqrt_(const int*, const int*, const int*, const int*, T*, const int*, T*, const int*, T*,  \
                       const int*, T*, int*);                                                               \
   void letter##syevd_(const char*, const char*, const int*, T*, const int*, T*, T*, const int*, int*,      \
@@ -42,7 +41,6 @@ struct Lapack;
   struct Lapack<T> {                                                                                       \
     static constexpr auto potrf = &letter##potrf_;                                                         \
     static constexpr auto geqrf = &letter##geqrf_;                                                         \
-    static constexpr auto geqp3 = &letter##geqp3_;                                                         \
     static constexpr auto tpqrt = &letter##tpqrt_;                                                         \
     static constexpr auto orgqr = &letter##orgqr_;                                                         \
     static constexpr auto syevd = &letter##syevd_;                                                         \
@@ -218,34 +216,6 @@ void qr_of_block(Index m, Index n, T* a, T* r) {
   const Eigen::HouseholderQR<Matrix> f((mapped(m, n, a).array().rowwise() / unit).matrix());
   upper.template triangularView<Eigen::Upper>() = (f.matrixQR().topRows(k).array().rowwise() * unit).matrix();
   mapped(m, k, a) = f.householderQ() * Matrix::Identity(m, k);
-#endif
-}
-
-/// The upper triangular r [n, n] of a[:, permutation] = q · r, where a is [m, n] with m ≥ n. Each column is the largest
-/// of those that are left.
-template <class T>
-void pivoted_triangle(Index m, Index n, const T* a, T* r, Index* permutation) {
-  std::fill_n(r, n * n, T{0});
-  if (n == 0) return;
-  using Matrix = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic>;
-#if defined(SHARDWISE_GEMM_BLAS)
-  struct Columns;
-  struct Factors;
-  const int rows = lapack_int(m), width = lapack_int(n);
-  int info = 0;
-  T *copy = scratch<Columns, T>(m * n), *tau = scratch<Factors, T>(n);
-  Eigen::Map<Matrix> columns(copy, m, n);
-  columns = mapped(m, n, a);
-  std::vector<int> order(static_cast<std::size_t>(n), 0);
-  with_lapack_work<T>([&](T* work, const int* size) {
-    Lapack<T>::geqp3(&rows, &width, copy, &rows, order.data(), tau, work, size, &info);
-  });
-  for (std::size_t j = 0; j < order.size(); ++j) permutation[j] = order[j] - 1;
-  mapped(n, n, r).template triangularView<Eigen::Upper>() = columns.topRows(n);
-#else
-  const Eigen::ColPivHouseholderQR<Matrix> f(mapped(m, n, a));
-  for (Index j = 0; j < n; ++j) permutation[j] = f.colsPermutation().indices()[j];
-  mapped(n, n, r).template triangularView<Eigen::Upper>() = f.matrixQR().topRows(n);
 #endif
 }
 

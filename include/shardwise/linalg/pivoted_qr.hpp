@@ -14,6 +14,7 @@
 /// factorizes a sketch of x with pivots (linalg/sketch.hpp). The triangular factor makes columns of x nearly
 /// orthonormal, and then one step of CholeskyQR suffices: two all-reduces, of 1.25 n² and of n² elements for large n.
 
+#include <shardwise/kernel/pivoted_triangle.hpp>
 #include <shardwise/linalg/qr.hpp>
 
 namespace shardwise {
@@ -44,7 +45,7 @@ Index factor_of_sketch(Index d, Index n, const T* sketch, T unit, double toleran
   if (n == 0) return 0;
   const RowMajorMatrix<T> scaled = kernel::detail::mapped(d, n, sketch) / unit;
   RowMajorMatrix<T> r(n, n);
-  kernel::detail::pivoted_triangle(d, n, scaled.data(), r.data(), permutation);
+  kernel::pivoted_triangle(d, n, scaled.data(), r.data(), permutation);
   const auto size = [&](Index i) { return static_cast<double>(std::abs(r(i, i))); };
   Index rank = 0;
   while (rank < n && size(rank) > tolerance * size(0)) ++rank;
