@@ -77,7 +77,7 @@ class ChebyshevSpace {
       if (steps % 8 == 7) compute_again();
       checked ? look_for_missed() : refine(left);
       rayleigh_ritz();
-      // What was missed makes values smaller.
+      // A vector that was missed makes values smaller.
       checked = checked && (dry() || (value(k_ - 1) > last - 4 * tolerance() && unfinished().empty()));
     }
     return true;
