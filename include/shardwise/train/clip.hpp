@@ -58,15 +58,6 @@ constexpr void check_max_norm(double max_norm) {
   if (!(max_norm >= 0)) fail({"clip_gradients: max_norm is ", max_norm, ", which must be 0 or more"});
 }
 
-/// Throws if there is nothing to clip, though parameters are trained.
-[[gnu::noinline]] constexpr void check_has_gradients(const ParameterList& cells) {
-  const auto trained = [](const ParameterState* cell) { return cell->layouts.trained(); };
-  const auto filled = [](const ParameterState* cell) { return cell->finished.filled(); };
-  if (std::ranges::none_of(cells, trained) || std::ranges::any_of(cells, filled)) return;
-  throw std::logic_error(
-      "clip_gradients: no parameter has a gradient: call it after the backward pass, and before the step");
-}
-
 /// Scales finished gradients whose norm is `norm`. With SHARDWISE_CHECK=1 it is collective, and compares `max_norm`.
 [[gnu::noinline]] constexpr void clip_to(double max_norm, double norm, const ParameterList& cells) {
   if (!cells.empty()) check_same_on(cells.front()->stored.mesh, "clip_gradients", "max_norm", max_norm);
@@ -110,15 +101,13 @@ Why gradient_norm(Stages&, double = 2, const ReduceOptions& = {});  // see Why
 /// norm, `gradient_norm(module, p, options)`; without SHARDWISE_CHECK=1 only that communicates. Gradients stay
 /// unchanged, bit by bit, if the factor is 1, and also if the norm is not finite, so that `check_finite` can find
 /// the cause. Throws `std::invalid_argument` if `max_norm` is negative or NaN, or, with SHARDWISE_CHECK=1, if it
-/// differs between ranks; and as `gradient_norm` does. Throws `std::logic_error` if no trained parameter has a gradient:
-/// before a backward pass, or after the optimizer's step.
+/// differs between ranks; and as `gradient_norm` does.
 template <class Module, class Problem = detail::visit_problem<Module>>
   requires(!DividedModule<Module>)
 constexpr double clip_gradients(Module& module, double max_norm, double p = 2,
                                 const ReduceOptions& options = {}) {
   detail::check_max_norm(max_norm);
   const double norm = gradient_norm(module, p, options);
-  detail::check_has_gradients(detail::parameters_of(module));
   detail::clip_to(max_norm, norm, detail::parameters_of(module));
   return norm;
 }
