@@ -44,7 +44,7 @@ class Bare {
   /// What all changes start from.
   template <class X>
   void start_from(const X& x) {
-    std::copy_n(x.data(), x.view().elements(), in_.data());
+    std::copy_n(x.view().data, x.view().elements(), in_.data());
     out_ = in_;
   }
   /// Has the last change come to this?
