@@ -58,7 +58,8 @@ class Elpa {
     handle_ = elpa_allocate(&error);
     const auto set = [&](const char* name, int value) { elpa_set_integer(handle_, name, value, &error); };
     set("na", n), set("nev", wanted), set("nblk", block);
-    set("local_nrows", static_cast<int>(of_rows.size())), set("local_ncols", static_cast<int>(of_columns.size()));
+    set("local_nrows", static_cast<int>(of_rows.size())),
+        set("local_ncols", static_cast<int>(of_columns.size()));
     set("mpi_comm_parent", MPI_Comm_c2f(MPI_COMM_WORLD)), set("process_row", row), set("process_col", column);
     if (elpa_setup(handle_) != ELPA_OK) throw std::runtime_error("eigenvalues: ELPA refuses the grid");
     set("solver", solver);
@@ -91,7 +92,8 @@ double timed(const std::function<void()>& f) {
   return spent;
 }
 
-void compare(const char* what, const Line& mesh, Index n, Index k, int repetitions, bool quick, const Element& f) {
+void compare(const char* what, const Line& mesh, Index n, Index k, int repetitions, bool quick,
+             const Element& f) {
   sw::Tensor<double, 2, Line, sw::Shard<0> > a(mesh, {n, n});
   const auto block = a.writable();
   for (Index i = 0; i < block.size[0]; ++i)
@@ -128,9 +130,10 @@ void compare(const char* what, const Line& mesh, Index n, Index k, int repetitio
   if (std::abs(value - theirs->value(k - 1)) > 1e-10 * std::abs(theirs->value(0)))
     throw std::runtime_error(std::string("eigenvalues: ") + what + " is wrong");
   if (sw::world().rank() != 0) return;
-  std::printf("%-12s n %5ld, k %4ld: %7.3f s, ELPA %7.3f s (%d x %d, blocks of %d, %d stages): %.2f times as fast\n",
-              what, static_cast<long>(n), static_cast<long>(k), benchmarks::median(mine), benchmarks::median(peer),
-              best[0], ranks / best[0], best[1], best[2], benchmarks::median(ratios));
+  std::printf(
+      "%-12s n %5ld, k %4ld: %7.3f s, ELPA %7.3f s (%d x %d, blocks of %d, %d stages): %.2f times as fast\n",
+      what, static_cast<long>(n), static_cast<long>(k), benchmarks::median(mine), benchmarks::median(peer),
+      best[0], ranks / best[0], best[1], best[2], benchmarks::median(ratios));
   std::fflush(stdout);
 }
 
@@ -165,8 +168,10 @@ int main(int argc, char** argv) {
     for (const double share : shares) {
       const auto k = static_cast<Index>(std::lround(share * static_cast<double>(n)));
       if (only.empty() || only == "random") compare("random", mesh, n, k, repetitions, quick, noise);
-      if (only.empty() || only == "covariance") compare("covariance", mesh, n, k, repetitions, quick, covariance);
-      if (only.empty() || only == "laplacian") compare("laplacian", mesh, n, k, repetitions, quick, laplacian);
+      if (only.empty() || only == "covariance")
+        compare("covariance", mesh, n, k, repetitions, quick, covariance);
+      if (only.empty() || only == "laplacian")
+        compare("laplacian", mesh, n, k, repetitions, quick, laplacian);
     }
     return 0;
   });

@@ -50,7 +50,7 @@ class Bare {
   /// Has the last change come to this?
   template <class X>
   bool came_to(const X& x) const {
-    return std::equal(x.data(), x.data() + x.view().elements(), out_.data());
+    return std::equal(x.view().data, x.view().data + x.view().elements(), out_.data());
   }
 
   void all_gather() { all_gather_into(out_.data()); }

@@ -58,7 +58,8 @@ constexpr void check_symmetric(const char* name, const RankLine& line, const Any
   for (Index i = 0; i < n; ++i) {
     const T off = std::abs(all[i]), size = all[n + i];
     if (!is_finite(size)) fail<std::runtime_error>({name, ": row ", i, " of the matrix is not finite"});
-    if (off > least * size) fail({name, ": the matrix is not symmetric: row ", i, " is not equal to column ", i});
+    if (off > least * size)
+      fail({name, ": the matrix is not symmetric: row ", i, " is not equal to column ", i});
   }
 }
 
@@ -346,9 +347,9 @@ class CholeskyRows : public Counted {
 template <class A>
 struct CholeskyMatrix : FactorMatrix<A> {};
 template <Operand A>
-  requires OperandTraits<A>::on_tape
-struct CholeskyMatrix<A>
-    : TypeIs<std::conditional_t<IllFormed<factored<FactorLayout, A>>, factored<FactorLayout, A>, A>> {};
+requires OperandTraits<A>::on_tape struct CholeskyMatrix<A>
+    : TypeIs<std::conditional_t<IllFormed<factored<FactorLayout, A>>, factored<FactorLayout, A>, A>> {
+};
 
 /// The matrix, if it is on a tape.
 template <class A>

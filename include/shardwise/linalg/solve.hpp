@@ -93,8 +93,8 @@ constexpr auto solve(const A& a, const B& b, SolveOptions options = {}) {
   return on_common_tape(
       detail::solved<T>(detail::AnyTensor(value_of(a)), right, X::layout, options).template as<X>(mesh),
       [&](Tape& tape, const X& x, const Shared<GradientSlot>& slot) {
-        const auto solve_back = [mesh = value_of(a).mesh(), shape = value_of(a).shape(),
-                                 block = kept(a), options](const detail::AnyTensor& dx) {
+        const auto solve_back = [mesh = value_of(a).mesh(), shape = value_of(a).shape(), block = kept(a),
+                                 options](const detail::AnyTensor& dx) {
           const detail::AnyTensor transposed(transpose(tensor_of<A>(mesh, shape, block.block())));
           return detail::solved<T>(transposed, dx, everywhere(dx.layout.axes, replicate), options);
         };
