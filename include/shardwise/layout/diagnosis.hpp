@@ -187,7 +187,6 @@ enum class Hint {
   pass_the_model_whose_parameters_backward_gave_gradients,
   remove_it_or_call_clear_gradients,
   use_clip_gradients_of_the_model,
-  use_clip_gradients_of_the_pipeline,
   pass_Communicator_duplicate_of_this,
   pass_the_mesh_first,
   pass_the_shape_before_the_values,

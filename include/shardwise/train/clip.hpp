@@ -82,7 +82,6 @@ constexpr void check_max_norm(double max_norm) {
 /// gradients, and on a dry mesh. Throws `std::invalid_argument` for another p, if `options.last` is false, and if
 /// the parameters are on more than one mesh.
 template <class Module, class Problem = detail::visit_problem<Module>>
-  requires(!DividedModule<Module>)
 constexpr double gradient_norm(Module& module, double p = 2, const ReduceOptions& options = {}) {
   const bool maximum = p == std::numeric_limits<double>::infinity();
   if (p != 2 && !maximum) {
@@ -94,8 +93,9 @@ constexpr double gradient_norm(Module& module, double p = 2, const ReduceOptions
 template <class Module, IllFormed Why = detail::visit_problem<Module>>
 Why gradient_norm(Module&, double = 2, const ReduceOptions& = {});  // see Why
 
-template <DividedModule Stages, IllFormed Why = WrittenOtherwise<Hint::use_clip_gradients_of_the_pipeline>>
-Why gradient_norm(Stages&, double = 2, const ReduceOptions& = {});  // see Why
+template <DividedModule Stages>
+double gradient_norm(Stages&, double = 2,
+                     const ReduceOptions& = {}) = delete;  // see Pipeline::clip_gradients
 
 /// Multiplies all gradients of `module` by min(1, max_norm / (norm + 1e-6)), in place, and returns the previous
 /// norm, `gradient_norm(module, p, options)`; without SHARDWISE_CHECK=1 only that communicates. Gradients stay
@@ -103,7 +103,6 @@ Why gradient_norm(Stages&, double = 2, const ReduceOptions& = {});  // see Why
 /// the cause. Throws `std::invalid_argument` if `max_norm` is negative or NaN, or, with SHARDWISE_CHECK=1, if it
 /// differs between ranks; and as `gradient_norm` does.
 template <class Module, class Problem = detail::visit_problem<Module>>
-  requires(!DividedModule<Module>)
 constexpr double clip_gradients(Module& module, double max_norm, double p = 2,
                                 const ReduceOptions& options = {}) {
   detail::check_max_norm(max_norm);
@@ -119,7 +118,8 @@ template <IllFormed Reported>
 double clip_gradients(const Reported&, double);
 double clip_gradients(auto&) = delete;  // give it the largest norm too: clip_gradients(model, 1.0)
 
-template <DividedModule Stages, IllFormed Why = WrittenOtherwise<Hint::use_clip_gradients_of_the_pipeline>>
-Why clip_gradients(Stages&, double, double = 2, const ReduceOptions& = {});  // see Why
+template <DividedModule Stages>
+double clip_gradients(Stages&, double, double = 2,
+                      const ReduceOptions& = {}) = delete;  // see Pipeline::clip_gradients
 
 }  // namespace shardwise
