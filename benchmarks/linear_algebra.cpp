@@ -21,7 +21,7 @@ int main() {
 #include <shardwise/linalg/interchange.hpp>
 #include <shardwise/linalg/matrix_product.hpp>
 #include <shardwise/linalg/qr.hpp>
-#include <shardwise/linalg/solve.hpp>
+#include <shardwise/linalg/solve_mixed.hpp>
 
 #include <array>
 #include <cmath>
@@ -286,8 +286,7 @@ void equations(const Line& mesh, Index n, Index r) {
   const X a = filled<X>(mesh, n, n, element),
           b = filled<X>(mesh, n, r, [](Index i, Index j) { return element(i + 77777, j); });
   compare_own(
-      sizes("solve, mixed", n, n, r), [&] { sw::solve(a, b, {.precision = sw::SolvePrecision::mixed}); },
-      [&] { sw::solve(a, b); });
+      sizes("solve_mixed", n, n, r), [&] { sw::solve_mixed(a, b); }, [&] { sw::solve(a, b); });
   compare(
       sizes("solve", n, n, r), [&] { sw::solve(a, b); },
       [&](const Blacs& on) -> Theirs {

@@ -2,11 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// @file
-/// `LuFactor` beside `solve` and Eigen's LU, and `solve` in mixed precision, by their backward errors.
+/// `LuFactor` beside `solve` and Eigen's LU, and `solve_mixed`, by their backward errors.
 
 #include <Eigen/LU>
 #include <shardwise/linalg/lu_factor.hpp>
-#include <shardwise/linalg/solve.hpp>
+#include <shardwise/linalg/solve_mixed.hpp>
 #include <shardwise/shardwise.hpp>
 #include <support/matrices.hpp>
 
@@ -16,7 +16,6 @@ namespace shardwise::testing::linalg_lu {
 namespace {
 
 using Grid = Mesh<dp, tp>;
-constexpr SolveOptions mixed{.precision = SolvePrecision::mixed};
 
 /// ‖b - a x‖₁ in units of 25 ε n ‖a‖₁ ‖x‖₁.
 template <class T>
@@ -112,7 +111,7 @@ Refined refined(const Matrix<double>& a, const Matrix<double>& b) {
   const Grid mesh = grid();
   const auto left = distribute<Shard<0>, Shard<1>>(mesh, a);
   const auto right = distribute<Shard<0>, Shard<0>>(mesh, b);
-  const Matrix<double> x = full_tensor(solve(left, right, mixed));
+  const Matrix<double> x = full_tensor(solve_mixed(left, right));
   return {x, x != Matrix<double>(full_tensor(solve(left, right)))};
 }
 TEST_CASE(
@@ -150,7 +149,7 @@ TEST_CASE("mixed precision fails as full precision does") {
   const Grid mesh = grid();
   Matrix<double> a = random_matrix<double>(40, 40, 6);
   const auto message = [&](const auto& b) {
-    return message_of<std::runtime_error>([&] { solve(distribute<Shard<0>, Shard<1>>(mesh, a), b, mixed); });
+    return message_of<std::runtime_error>([&] { solve_mixed(distribute<Shard<0>, Shard<1>>(mesh, a), b); });
   };
   const auto b = full<double, Shard<0>, Replicate>(mesh, {40, 1}, 1.);
   a.col(7).setZero();
@@ -158,19 +157,15 @@ TEST_CASE("mixed precision fails as full precision does") {
   a(20, 11) = std::numeric_limits<double>::quiet_NaN();
   CHECK(message(b) == "solve: row 20 of the matrix is not finite");
   CHECK(message_of<std::invalid_argument>([&] {
-          solve(zeros<double, Shard<0>, Shard<1>>(mesh, {39, 39}), b, mixed);
+          solve_mixed(zeros<double, Shard<0>, Shard<1>>(mesh, {39, 39}), b);
         }) == "solve: the right side [40 x 1] does not have the 39 rows of the matrix");
-  CHECK(message_of<std::invalid_argument>([&] {
-          solve(zeros<float, Shard<0>, Shard<1>>(mesh, {4, 4}),
-                zeros<float, Shard<0>, Shard<1>>(mesh, {4, 1}), mixed);
-        }) == "solve: mixed precision needs elements of double, not of float");
   Matrix<double> sides = random_matrix<double>(40, 1, 2);
   sides(3, 0) = std::numeric_limits<double>::infinity();
-  CHECK(!full_tensor(solve(distribute<Shard<0>, Shard<1>>(mesh, random_matrix<double>(40, 40, 1)),
-                           distribute<Shard<0>, Shard<1>>(mesh, sides), mixed))
+  CHECK(!full_tensor(solve_mixed(distribute<Shard<0>, Shard<1>>(mesh, random_matrix<double>(40, 40, 1)),
+                                 distribute<Shard<0>, Shard<1>>(mesh, sides)))
              .allFinite());
-  CHECK(full_tensor(solve(zeros<double, Shard<0>, Shard<1>>(mesh, {0, 0}),
-                          zeros<double, Shard<0>, Shard<1>>(mesh, {0, 2}), mixed))
+  CHECK(full_tensor(solve_mixed(zeros<double, Shard<0>, Shard<1>>(mesh, {0, 0}),
+                                zeros<double, Shard<0>, Shard<1>>(mesh, {0, 2})))
             .size() == 0);
 }
 TEST_CASE("gradients in mixed precision") {

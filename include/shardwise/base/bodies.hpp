@@ -16,7 +16,7 @@
 ///
 /// The same target instantiates the kernels for the element types of parameters. Write
 /// `SHARDWISE_COMPILE(kernel::gemm<float, float>)` after a function template, or
-/// `SHARDWISE_COMPILE_EACH(kernel::add)` for all three types.
+/// `SHARDWISE_COMPILE_EACH(kernel::add)` for all three types; `SHARDWISE_COMPILE_BOTH` is for float and double.
 
 #if defined(SHARDWISE_COMPILES)  // the target's own units
 #define SHARDWISE_BODIES
@@ -40,8 +40,10 @@
     if (!__builtin_is_constant_evaluated()) return name##_once arguments; \
     return __VA_ARGS__;                                                   \
   }
-#define SHARDWISE_COMPILE_EACH(function) \
+#define SHARDWISE_COMPILE_BOTH(function) \
   SHARDWISE_COMPILE(function<float>)     \
-  SHARDWISE_COMPILE(function<double>)    \
+  SHARDWISE_COMPILE(function<double>)
+#define SHARDWISE_COMPILE_EACH(function) \
+  SHARDWISE_COMPILE_BOTH(function)       \
   SHARDWISE_COMPILE(function<Eigen::bfloat16>)
 // NOLINTEND(bugprone-macro-parentheses)

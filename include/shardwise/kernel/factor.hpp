@@ -30,6 +30,7 @@ struct Lapack;
   void letter##potrf_(const char*, const int*, T*, const int*, int*);                                      \
   void letter##geqrf_(const int*, const int*, T*, const int*, T*, T*, const int*, int*);                   \
   void letter##orgqr_(const int*, const int*, const int*, T*, const int*, const T*, T*, const int*, int*); \
+  void letter##geqp3_(const int*, const int*, T*, const int*, int*, T*, T*, const int*, int*);             \
   void letter##tpqrt_(const int*, const int*, const int*, const int*, T*, const int*, T*, const int*, T*,  \
                       const int*, T*, int*);                                                               \
   void letter##syevd_(const char*, const char*, const int*, T*, const int*, T*, T*, const int*, int*,      \
@@ -41,6 +42,7 @@ struct Lapack;
   struct Lapack<T> {                                                                                       \
     static constexpr auto potrf = &letter##potrf_;                                                         \
     static constexpr auto geqrf = &letter##geqrf_;                                                         \
+    static constexpr auto geqp3 = &letter##geqp3_;                                                         \
     static constexpr auto tpqrt = &letter##tpqrt_;                                                         \
     static constexpr auto orgqr = &letter##orgqr_;                                                         \
     static constexpr auto syevd = &letter##syevd_;                                                         \
@@ -103,12 +105,14 @@ void add_gram(Index m, Index n, const T* x, T* c) {
       detail::mapped(m, n, x).transpose());
 #endif
 }
+SHARDWISE_COMPILE_BOTH(add_gram)
 /// Copies the lower triangle of c [n, n] to the upper one.
 template <class T>
 void mirror(Index n, T* c) {
   auto square = detail::mapped(n, n, c);
   square.template triangularView<Eigen::StrictlyUpper>() = square.transpose();
 }
+SHARDWISE_COMPILE_BOTH(mirror)
 /// c := xᵀ · x, where x is [m, n].
 template <class T>
 void gram(Index m, Index n, const T* x, T* c) {
@@ -136,6 +140,7 @@ void subtract_gram(bool upper, Index m, Index k, const T* a, Index lda, T* c, In
   }
 #endif
 }
+SHARDWISE_COMPILE_BOTH(subtract_gram)
 
 /// Overwrites the lower triangle of a [n, n] by the factor l with a = l · lᵀ, and reads nothing above it. Returns the
 /// first pivot that is not a positive finite number, or -1.
@@ -167,6 +172,7 @@ Index cholesky_in_place(Index n, T* a, Index ld) {
   const Index failed = cholesky_in_place(rest, corner, ld);
   return failed < 0 ? -1 : half + failed;
 }
+SHARDWISE_COMPILE_BOTH(cholesky_in_place)
 
 /// l := the lower triangular factor of the symmetric part of a, (a + aᵀ) / 2 = l · lᵀ; both [n, n]. Returns the first
 /// pivot that is not a positive finite number, or -1. The rows of l are NaN from this pivot on.
@@ -181,6 +187,7 @@ Index cholesky(Index n, const T* a, T* l) {
   if (failed >= 0) std::fill(l + failed * n, l + n * n, std::numeric_limits<T>::quiet_NaN());
   return failed;
 }
+SHARDWISE_COMPILE_BOTH(cholesky)
 
 namespace detail {
 
@@ -218,6 +225,7 @@ void qr_of_block(Index m, Index n, T* a, T* r) {
   mapped(m, k, a) = f.householderQ() * Matrix::Identity(m, k);
 #endif
 }
+SHARDWISE_COMPILE_BOTH(qr_of_block)
 
 }  // namespace detail
 

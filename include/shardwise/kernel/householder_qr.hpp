@@ -20,7 +20,7 @@ namespace shardwise::kernel {
 template <class T>
 class HouseholderQr {
  public:
-  constexpr HouseholderQr(Index m, Index n, T* a, T* r);
+  HouseholderQr(Index m, Index n, T* a, T* r);
   void multiply(Index columns, const T* c, T* y) const;
 
  private:
@@ -38,7 +38,7 @@ class HouseholderQr {
 };
 
 template <class T>
-constexpr HouseholderQr<T>::HouseholderQr(Index m, Index n, T* a, T* r)
+HouseholderQr<T>::HouseholderQr(Index m, Index n, T* a, T* r)
     : m_(m), n_(n), a_(a), height_(std::max<Index>(256, 2 * n)) {
 #if defined(SHARDWISE_GEMM_BLAS)
   if (n > 0) blocks_ = std::max<Index>(0, m / height_ - 1);
@@ -107,5 +107,8 @@ void qr(Index m, Index n, T* a, T* r, T* q) {
   const Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic> one = decltype(one)::Identity(k, k);
   HouseholderQr<T>(m, n, a, r).multiply(k, one.data(), q);
 }
+SHARDWISE_COMPILE_BOTH(qr)
+SHARDWISE_COMPILE_MEMBER(class HouseholderQr<float>)
+SHARDWISE_COMPILE_MEMBER(class HouseholderQr<double>)
 
 }  // namespace shardwise::kernel

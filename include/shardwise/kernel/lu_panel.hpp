@@ -62,6 +62,7 @@ Index lu_panel(Index rows, Index width, T* x, Index* order) {
   for (Index i = 0; i < rows; ++i) order[i] = i;
   return detail::lu_columns(rows, width, 0, width, x, order);
 }
+SHARDWISE_COMPILE_BOTH(lu_panel)
 
 /// order := numbers of the rows of x [rows, width], rows > width, of which the first `width` span them: pivots of LU,
 /// without the columns that depend on others.
@@ -87,5 +88,6 @@ void spanning_rows(Index rows, Index width, const T* x, Index* order) {
     columns.erase(columns.begin() + failed);
   }
 }
+SHARDWISE_COMPILE_BOTH(spanning_rows)
 
 }  // namespace shardwise::kernel

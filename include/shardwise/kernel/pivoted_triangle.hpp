@@ -9,17 +9,6 @@
 
 namespace shardwise::kernel {
 
-#if defined(SHARDWISE_GEMM_BLAS)
-namespace detail {
-
-extern "C" {
-void sgeqp3_(const int*, const int*, float*, const int*, int*, float*, float*, const int*, int*);
-void dgeqp3_(const int*, const int*, double*, const int*, int*, double*, double*, const int*, int*);
-}
-
-}  // namespace detail
-#endif
-
 /// The upper triangular r [n, n] of a[:, permutation] = q · r, where a is [m, n] with m ≥ n. Each column is the largest
 /// of those that are left.
 template <class T>
@@ -37,11 +26,7 @@ void pivoted_triangle(Index m, Index n, const T* a, T* r, Index* permutation) {
   columns = detail::mapped(m, n, a);
   std::vector<int> order(static_cast<std::size_t>(n), 0);
   detail::with_lapack_work<T>([&](T* work, const int* size) {
-    constexpr auto geqp3 = [] {
-      if constexpr (std::is_same_v<T, float>) return &detail::sgeqp3_;
-      if constexpr (std::is_same_v<T, double>) return &detail::dgeqp3_;
-    }();
-    geqp3(&rows, &width, copy, &rows, order.data(), tau, work, size, &info);
+    detail::Lapack<T>::geqp3(&rows, &width, copy, &rows, order.data(), tau, work, size, &info);
   });
   for (std::size_t j = 0; j < order.size(); ++j) permutation[j] = order[j] - 1;
   detail::mapped(n, n, r).template triangularView<Eigen::Upper>() = columns.topRows(n);

@@ -162,5 +162,9 @@ template <Side side, class T>
 void solve_triangular(Index n, Index other, Triangular how, const T* l, Index ldl, T* b, Index ld) {
   if (n > 0 && other > 0) detail::TriangularEquations<side, T>(other, how, l, ldl, b, ld).solve(0, n);
 }
+SHARDWISE_COMPILE(solve_triangular<Side::left, float>)
+SHARDWISE_COMPILE(solve_triangular<Side::left, double>)
+SHARDWISE_COMPILE(solve_triangular<Side::right, float>)
+SHARDWISE_COMPILE(solve_triangular<Side::right, double>)
 
 }  // namespace shardwise::kernel

@@ -138,6 +138,7 @@ enum class Hint {
   write_an_arrow_and_the_indices_of_the_result,
   use_a_tensor_of_float_or_double,
   use_where_if_it_is_a_mask,
+  call_solve_which_computes_in_float,
   leave_communicate_as_out_or_name_one_of_Expected,
   use_a_tensor_of_int32_or_int64,
   keep_it_without_const_and_call_wait_first,

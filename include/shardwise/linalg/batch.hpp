@@ -33,6 +33,14 @@ using factored_off_tape =
     std::conditional_t<((OperandTraits<X>::tracked || OperandTraits<X>::on_tape) || ...),
                        layout_error<Reason::operation_has_no_gradient, Got<shown<X>...>>, factored<Op, X...>>;
 
+/// `X` with pending sums finished, so that it meets blocks of rows. An error stays.
+template <class X>
+struct FinishedOf : TypeIs<X> {};
+template <TensorType X>
+struct FinishedOf<X> : TypeIs<with_layout<X, packed(without_pending(X::layout, reduced))>> {};
+template <class X>
+using finished_of = typename FinishedOf<X>::type;
+
 /// The type of a matrix for `CholeskyFactor` or `LuFactor`, in any layout but a pending maximum, or why it is refused.
 struct FactorLayout {
   static constexpr Signature signature = Signature::of("mn -> mn").linear_in_each();

@@ -7,7 +7,6 @@
 ///
 /// ```
 /// const auto x = solve(a, b);   // a: [n, n], b: [n] or [n, r], in any layouts; x has the layout of b
-/// const auto y = solve(a, b, {.precision = SolvePrecision::mixed});   // in double: most of the work in float
 /// ```
 /// Its gradients need one more factorization, of the transpose: db = a⁻ᵀ dx, da = -db xᵀ. All ranks must compute with
 /// the same bits: the same build, on processors of one kind. A plan counts pivots in their order; other pivots may
@@ -15,19 +14,12 @@
 
 #include <shardwise/layout/diagnosis.hpp>
 
+#include <shardwise/linalg/equations.hpp>
 #include <shardwise/linalg/product_result.hpp>
-#include <shardwise/linalg/refinement.hpp>
 #include <shardwise/linalg/solve_node.hpp>
 #include <shardwise/ops/transpose.hpp>
 
 namespace shardwise {
-
-enum class SolvePrecision { full, mixed };
-
-/// How `solve` computes. See `solve`.
-struct SolveOptions {
-  SolvePrecision precision = SolvePrecision::full;
-};
 
 namespace detail {
 
@@ -53,25 +45,36 @@ struct SolveResult<A, B> {
   using type = std::conditional_t<AbstractOperand<A> || AbstractOperand<B>, abstract_result<X, A, B>, X>;
 };
 
-/// The solution in the layout `to`, of rank `rank`.
+/// x [n, r] by LU, on every rank.
 template <class T>
-constexpr AnyTensor solved(const AnyTensor& a, const AnyTensor& b, const Layout& to, SolveOptions options) {
-  std::optional<AnyTensor> x;
-  if (options.precision == SolvePrecision::mixed) {
-    if constexpr (std::is_same_v<T, double>) {
-      x = refined_solution<T>(a, b);
-    } else {
-      fail({"solve: mixed precision needs elements of double, not of float"});
-    }
-  }
-  if (!x) {
-    Equations<T> equations(a, b);
-    equations.check("solve", a);
-    x = std::move(equations).solution();
-  }
-  x->rank = b.rank;
-  const DataType type = x->type;
-  return redistributed_to(std::move(*x), to, type);
+constexpr AnyTensor lu_solution(const AnyTensor& a, const AnyTensor& b) {
+  Equations<T> equations(a, b);
+  equations.check("solve", a);
+  return std::move(equations).solution();
+}
+
+/// x by `solved`, as `lu_solution`, and its gradients by another call.
+template <class X, auto solved, class A, class B>
+constexpr auto solve_by(const A& a, const B& b) {
+  const auto in_layout = [rank = rank_of<B>](AnyTensor x, const Layout& to) {
+    x.rank = rank;
+    const DataType type = x.type;
+    return redistributed_to(std::move(x), to, type);
+  };
+  const auto& mesh = common_mesh(value_of(a), value_of(b));
+  return on_common_tape(
+      in_layout(solved(AnyTensor(value_of(a)), AnyTensor(value_of(b))), X::layout).template as<X>(mesh),
+      [&](Tape& tape, const X& x, const Shared<GradientSlot>& slot) {
+        const auto solve_back = [=, mesh = value_of(a).mesh(), shape = value_of(a).shape(),
+                                 block = kept(a)](const AnyTensor& dx) {
+          const AnyTensor transposed(transpose(tensor_of<A>(mesh, shape, block.block())));
+          return in_layout(solved(transposed, dx), everywhere(dx.layout.axes, replicate));
+        };
+        tape.record<SolveNode<tensor_of<A>, std::remove_const_t<decltype(solve_back)>>>(
+            AnyTensor(x), solve_back, slot_of(a), slot_of(b), slot);
+        return Shared<Recipe>();
+      },
+      a, b);
 }
 
 }  // namespace detail
@@ -79,36 +82,15 @@ constexpr AnyTensor solved(const AnyTensor& a, const AnyTensor& b, const Layout&
 /// x with a x = b: a [n, n], b [n] or [n, r], of one type, `float` or `double`; x has the type of b. Throws
 /// `std::invalid_argument` for other extents; on all ranks `std::runtime_error` if a pivot is 0 or not finite, which
 /// names the first row of a that is not finite, or the column. Collective over the mesh.
-///
-/// With `SolvePrecision::mixed` a of double is factorized in float, and x is refined in double until its backward error
-/// is as small as that of LU in double: ‖b - a x‖ ≤ √n ε ‖a‖ ‖x‖. That mostly takes one to five steps up to a condition
-/// number of about 1e6. If a step does not halve the error, as above about 1e7, or numbers overflow, `solve` starts
-/// again in full precision, with its result and its errors, and takes the time of both. A plan counts two steps. Of
-/// float, `mixed` throws `std::invalid_argument`.
 template <Operand A, Operand B, TensorType X = typename detail::SolveResult<A, B>::type>
-constexpr auto solve(const A& a, const B& b, SolveOptions options = {}) {
-  using T = typename X::Element;
-  const auto& mesh = common_mesh(value_of(a), value_of(b));
-  const detail::AnyTensor right(value_of(b));
-  return on_common_tape(
-      detail::solved<T>(detail::AnyTensor(value_of(a)), right, X::layout, options).template as<X>(mesh),
-      [&](Tape& tape, const X& x, const Shared<GradientSlot>& slot) {
-        const auto solve_back = [mesh = value_of(a).mesh(), shape = value_of(a).shape(), block = kept(a),
-                                 options](const detail::AnyTensor& dx) {
-          const detail::AnyTensor transposed(transpose(tensor_of<A>(mesh, shape, block.block())));
-          return detail::solved<T>(transposed, dx, everywhere(dx.layout.axes, replicate), options);
-        };
-        tape.record<detail::SolveNode<tensor_of<A>, std::remove_const_t<decltype(solve_back)>>>(
-            detail::AnyTensor(x), solve_back, slot_of(a), slot_of(b), slot);
-        return Shared<Recipe>();
-      },
-      a, b);
+constexpr auto solve(const A& a, const B& b) {
+  return detail::solve_by<X, detail::lu_solution<typename X::Element>>(a, b);
 }
 template <Operand A, Operand B, AbstractOperand X = typename detail::SolveResult<A, B>::type>
-constexpr X solve(const A&, const B&, SolveOptions = {}) {
+constexpr X solve(const A&, const B&) {
   return {};
 }
 template <class A, class B, IllFormed Why = typename detail::SolveResult<A, B>::type>
-Why solve(const A&, const B&, SolveOptions = {});  // see Why
+Why solve(const A&, const B&);  // see Why
 
 }  // namespace shardwise

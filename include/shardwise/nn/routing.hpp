@@ -196,13 +196,12 @@ constexpr auto balance_loss(const R& routing, const BalanceLossOptions& options 
   return scale(sum(mul(mean, share)),
                options.uniform * static_cast<double>(experts) / static_cast<double>(routing.options.k));
 }
-
-/// The mean over the tokens of (log Σ_e exp(logits_e))² (Zoph et al., "ST-MoE", 2022). For a mask, see `balance_loss`.
-/// The result is a scalar, the same on every rank. Forward one all-reduce of a number, backward nothing.
 template <class Other, class... Rest, IllFormed Why = WrittenOtherwise<Hint::pass_what_route_returns>>
   requires(!detail::IsRouting<Other>)
 Why balance_loss(const Other&, const Rest&...);  // see Why
 
+/// The mean over the tokens of (log Σ_e exp(logits_e))² (Zoph et al., "ST-MoE", 2022). For a mask, see `balance_loss`.
+/// The result is a scalar, the same on every rank. Forward one all-reduce of a number, backward nothing.
 template <detail::IsRouting R, Operand... Mask>
   requires(sizeof...(Mask) <= 1)
 constexpr auto z_loss(const R& routing, const Mask&... mask) {

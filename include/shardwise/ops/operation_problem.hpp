@@ -94,17 +94,13 @@ constexpr SignatureProblem find_problem(const Signature& signature) {
     if (!operands_have(signature, letter) && signature.result.find(letter) < 0)
       return problem(Hint::pass_whole_a_letter_of_an_operand, letter);
   }
+  // Extents do not tell how long an index is that only the result has.
+  for (int dim = 0; dim < signature.result.rank && HasForward<Op> && !HasShape<Op>; ++dim) {
+    if (!operands_have(signature, signature.result[dim]))
+      return problem(Hint::define_shape_or_use_the_letters_of_the_operands, signature.result[dim]);
+  }
   return {};
 }
-/// The first index of the result that no operand has, so that no extents tell how long it is; 0 if there is none.
-constexpr char index_of_result_alone(const Signature& signature) {
-  for (int dim = 0; dim < signature.result.rank; ++dim) {
-    if (!operands_have(signature, signature.result[dim]))
-      return static_cast<char>(signature.result[dim] & 0x7f);
-  }
-  return 0;
-}
-
 template <class Op, int... Ranks>
 constexpr SignatureProblem find_problem() {
   if constexpr (!has_signature<Op, Ranks...>()) {
@@ -117,9 +113,6 @@ constexpr SignatureProblem find_problem() {
     if constexpr (has_saved<Op>()) named |= Op::saved.inputs;
     if (found.hint == Hint::none && named >> Op::signature.count != 0)
       found = {Hint::name_only_operands_in_saved_and_passes};
-    const char alone = index_of_result_alone(Op::signature);
-    if (found.hint == Hint::none && HasForward<Op> && !HasShape<Op> && alone != 0)
-      found = {Hint::define_shape_or_use_the_letters_of_the_operands, alone};
     return found;
   } else {  // the number of operands may vary
     return find_problem<Op>(Op::template signature<Ranks...>());
@@ -163,11 +156,7 @@ constexpr auto checked_members() {
   constexpr bool shape = requires(const Op& op, Shape<X::rank>... x) {
     requires std::is_same_v<decltype(op.shape(x...)), Shape<Y::rank>>;
   };
-  constexpr char alone = index_of_result_alone(signature_of<Op, X::rank...>);
-  if constexpr (!HasShape<Op> && alone != 0) {
-    return TypeIs<
-        WrongSignature<SignatureProblem{Hint::define_shape_or_use_the_letters_of_the_operands, alone}>>{};
-  } else if constexpr (HasShape<Op> && !shape) {
+  if constexpr (HasShape<Op> && !shape) {
     return WrongMember<Hint::let_shape_take_and_return_what_is_Expected, ShapeOf>{};
   } else if constexpr (!HasForward<Op> || (HasGradient && !(has_saved<Op>() && HasPullBack<Op>))) {
     return TypeIs<LayoutError<Reason::member_of_the_operation_is_missing_or_does_not_fit,

@@ -3,16 +3,21 @@
 #pragma once
 
 /// @file
-/// Equations in mixed precision, for `solve`: LU in float, and refinement of the solution in double, as LAPACK's
+/// `solve_mixed`: `solve` in mixed precision, by LU in float and refinement of the solution in double, as LAPACK's
 /// `dsgesv`.
+///
+/// ```
+/// const auto x = solve_mixed(a, b);   // a: [n, n], b: [n] or [n, r], of double, in any layouts; x has that of b
+/// ```
 
 #include <cmath>
-#include <concepts>
 #include <optional>
 
-#include <shardwise/linalg/equations.hpp>
+#include <shardwise/linalg/solve.hpp>
 
-namespace shardwise::detail {
+namespace shardwise {
+
+namespace detail {
 
 /// The largest magnitude in each column of x [rows, columns]: infinity where one is not finite.
 template <class T>
@@ -35,8 +40,8 @@ int exponent_near(T x) {
 /// x [n, r], on every rank, with ‖b - A x‖ ≤ √n ε ‖A‖ ‖x‖ in the norm of largest elements, and row sums, for each
 /// column. Nothing if it is not found: A is singular in float, a step does not halve the largest quotient of both
 /// sides, or numbers overflow. All ranks have the same norms, so they decide alike. A dry run counts two refinements.
-template <std::same_as<double> T>
 constexpr std::optional<AnyTensor> refined_solution(const AnyTensor& a, const AnyTensor& b) {
+  using T = double;
   using enum kernel::Transpose;
   check_extents("solve", a, b);
   const RankLine line{a.mesh, a.type}, single{a.mesh, DataType::f32};
@@ -107,4 +112,37 @@ constexpr std::optional<AnyTensor> refined_solution(const AnyTensor& a, const An
   return {};
 }
 
-}  // namespace shardwise::detail
+/// x by refinement, or else by LU in double.
+constexpr AnyTensor mixed_solution(const AnyTensor& a, const AnyTensor& b) {
+  if (auto x = refined_solution(a, b)) return std::move(*x);
+  return lu_solution<double>(a, b);
+}
+
+/// The type of x, or why `solve_mixed` is refused.
+template <class A, class B>
+struct MixedSolveResult : SolveResult<A, B> {};
+template <class A, class B>
+  requires std::is_same_v < typename SolveResult<A, B>::X::Element,
+float > struct MixedSolveResult<A, B> : TypeIs<LayoutError<Reason::unsupported_element_type, Got<float>,
+                                                           Cure<Hint::call_solve_which_computes_in_float>>> {
+};
+
+}  // namespace detail
+
+/// x with a x = b, as `solve` finds it, of tensors of double: a is factorized in float, and x is refined in double until
+/// its backward error is as small as that of LU in double: ‖b - a x‖ ≤ √n ε ‖a‖ ‖x‖. That mostly takes one to five
+/// steps up to a condition number of about 1e6. If a step does not halve the error, as above about 1e7, or numbers
+/// overflow, it starts again in double, with the result and the errors of `solve`, and takes the time of both. A plan
+/// counts two steps. Collective over the mesh.
+template <Operand A, Operand B, TensorType X = typename detail::MixedSolveResult<A, B>::type>
+constexpr auto solve_mixed(const A& a, const B& b) {
+  return detail::solve_by<X, detail::mixed_solution>(a, b);
+}
+template <Operand A, Operand B, AbstractOperand X = typename detail::MixedSolveResult<A, B>::type>
+constexpr X solve_mixed(const A&, const B&) {
+  return {};
+}
+template <class A, class B, IllFormed Why = typename detail::MixedSolveResult<A, B>::type>
+Why solve_mixed(const A&, const B&);  // see Why
+
+}  // namespace shardwise
