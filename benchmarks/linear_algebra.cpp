@@ -130,16 +130,6 @@ struct Theirs {
 };
 using Maker = std::function<Theirs(const Blacs&)>;
 
-double timed(const std::function<void()>& f) {
-  const sw::Communicator all = sw::world();
-  all.barrier();
-  const double begin = MPI_Wtime();
-  f();
-  double spent = MPI_Wtime() - begin;
-  all.all_reduce(&spent, &spent, 1, sw::DataType::f64, sw::ReduceOp::max);
-  return spent;
-}
-
 int repetitions = 7;
 
 void compare(const std::string& what, const std::function<void()>& ours, const Maker& make) {
@@ -153,7 +143,7 @@ void compare(const std::string& what, const std::function<void()>& ours, const M
       const Theirs theirs = make(on);
       for (int i = 0; i < 2; ++i) {
         theirs.reset();
-        const double seconds = timed(theirs.run);
+        const double seconds = benchmarks::seconds_of_slowest(theirs.run);
         if (i > 0 && seconds < least) least = seconds, best = {p, ranks / p, block};
       }
     }
@@ -164,9 +154,9 @@ void compare(const std::string& what, const std::function<void()>& ours, const M
   for (int i = 0; i < repetitions + 1; ++i) {
     theirs.reset();
     double own = 0;
-    if (i % 2 == 0) own = timed(ours);
-    const double other = timed(theirs.run);
-    if (i % 2 == 1) own = timed(ours);
+    if (i % 2 == 0) own = benchmarks::seconds_of_slowest(ours);
+    const double other = benchmarks::seconds_of_slowest(theirs.run);
+    if (i % 2 == 1) own = benchmarks::seconds_of_slowest(ours);
     if (i == 0) continue;
     mine.push_back(own), peer.push_back(other), ratios.push_back(other / own);
   }
@@ -270,7 +260,7 @@ void compare_own(const std::string& what, const std::function<void()>& ours,
                  const std::function<void()>& plain) {
   std::vector<double> mine, other, ratios;
   for (int i = 0; i < repetitions + 1; ++i) {
-    const double before = timed(plain), own = timed(ours);
+    const double before = benchmarks::seconds_of_slowest(plain), own = benchmarks::seconds_of_slowest(ours);
     if (i == 0) continue;
     mine.push_back(own), other.push_back(before), ratios.push_back(before / own);
   }

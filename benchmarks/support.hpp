@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <ctime>
 #include <fstream>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -34,6 +35,17 @@ inline std::optional<int> parse(CLI::App& app, int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return sw::world().rank() == 0 ? app.exit(error) : error.get_exit_code();
   }
+}
+
+/// The seconds that the slowest rank takes for f, from when all ranks begin.
+inline double seconds_of_slowest(const std::function<void()>& f) {
+  const sw::Communicator all = sw::world();
+  all.barrier();
+  const double begin = MPI_Wtime();
+  f();
+  double spent = MPI_Wtime() - begin;
+  all.all_reduce(&spent, &spent, 1, sw::DataType::f64, sw::ReduceOp::max);
+  return spent;
 }
 
 /// The sizes of a Llama, as options.

@@ -175,7 +175,7 @@ TEST_CASE("gradients in mixed precision") {
   Tape tape;
   auto left = tape.input(distribute<Shard<0>, Shard<1>>(mesh, a));
   auto right = tape.input(distribute<Shard<0>, Shard<1>>(mesh, b));
-  tape.backward(redistribute<Replicate, Replicate>(sum(solve(left, right, mixed))));
+  tape.backward(redistribute<Replicate, Replicate>(sum(solve_mixed(left, right))));
   const Matrix<double> db = a.transpose().partialPivLu().solve(Matrix<double>::Ones(12, 3)),
                        da = -db * a.partialPivLu().solve(b).transpose();
   CHECK((full_tensor(redistribute<Replicate, Replicate>(right.gradient())) - db).norm() <= 1e-12);
@@ -198,7 +198,7 @@ TEST_CASE("a run makes the collectives of its plan") {
     const LuFactor factor(a);
     factor.solve(b);
     factor.solve(full<double, Shard<0>, Shard<0>>(on, {90}, 1.));
-    solve(a, b, mixed);
+    solve_mixed(a, b);
   };
   Recording recording(mesh);
   run(mesh);

@@ -16,7 +16,7 @@
 
 #include <shardwise/kernel/sums.hpp>
 #include <shardwise/linalg/bounds.hpp>
-#include <shardwise/linalg/cholesky_factor.hpp>
+#include <shardwise/linalg/cholesky_rows.hpp>
 #include <shardwise/linalg/qr.hpp>
 #include <shardwise/linalg/solve.hpp>
 #include <shardwise/ops/operators.hpp>

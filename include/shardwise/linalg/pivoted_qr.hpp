@@ -10,8 +10,8 @@
 /// auto [q, r, permutation, rank] = pivoted_qr(x);   // column permutation[j] of x is column j of q · r
 /// auto f = pivoted_qr(x, {.tolerance = 1e-6});
 /// ```
-/// This is CQRRPT (Melnichenko et al., "CholeskyQR with randomization and pivoting for tall matrices", 2023). Every rank
-/// factorizes a sketch of x with pivots (linalg/sketch.hpp). The triangular factor makes columns of x nearly
+/// This is CQRRPT (Melnichenko et al., "CholeskyQR with randomization and pivoting for tall matrices", 2023). Every
+/// rank factorizes a sketch of x with pivots (linalg/sketch.hpp). The triangular factor makes columns of x nearly
 /// orthonormal, and then one step of CholeskyQR suffices: two all-reduces, of 1.25 n² and of n² elements for large n.
 
 #include <shardwise/kernel/pivoted_triangle.hpp>
@@ -95,14 +95,14 @@ constexpr std::optional<PivotedQr<X, whole_of<X>>> pivoted_qr_by(const X& x, dou
 
 }  // namespace detail
 
-/// x: [m, n] with m ≥ n, float or double. x[:, permutation] = q · r up to `tolerance`, where `permutation` has n column
-/// numbers. q: [m, n], laid out as x; its first `rank` columns are orthonormal, the others are zero. r: [n, n] on every
-/// rank, upper triangular; the first `rank` numbers on its diagonal are positive and about decreasing, and the rows
-/// after them are zero. So the first `rank` columns of x[:, permutation] span the others. The norm of what q · r lacks
-/// of a column is about `tolerance` times r(0, 0). The part that is in the space of q is exact up to rounding. A dry run
-/// counts full rank, which communicates alike. It has no gradient. Throws `std::invalid_argument` if m < n, or if the
-/// tolerance is not in [0, 1). All ranks throw the same `std::runtime_error` if x is not finite, or if three sketches
-/// in turn lose a column, which none is known to do. Collective over the axes that cut x.
+/// x: [m, n] with m ≥ n, float or double. x[:, permutation] = q · r up to `tolerance`, where `permutation` has n
+/// column numbers. q: [m, n], laid out as x; its first `rank` columns are orthonormal, the others are zero. r: [n, n]
+/// on every rank, upper triangular; the first `rank` numbers on its diagonal are positive and about decreasing, and
+/// the rows after them are zero. So the first `rank` columns of x[:, permutation] span the others. The norm of what q
+/// · r lacks of a column is about `tolerance` times r(0, 0). The part that is in the space of q is exact up to
+/// rounding. A dry run counts full rank, which communicates alike. It has no gradient. Throws `std::invalid_argument`
+/// if m < n, or if the tolerance is not in [0, 1). All ranks throw the same `std::runtime_error` if x is not finite,
+/// or if three sketches in turn lose a column, which none is known to do. Collective over the axes that cut x.
 template <Operand X, WellFormed Q = detail::factored_off_tape<detail::QrLayout, X>>
 constexpr auto pivoted_qr(const X& x, PivotedQrOptions options = {}) {
   if constexpr (AbstractOperand<X>) {

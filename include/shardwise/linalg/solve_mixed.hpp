@@ -129,11 +129,11 @@ float > struct MixedSolveResult<A, B> : TypeIs<LayoutError<Reason::unsupported_e
 
 }  // namespace detail
 
-/// x with a x = b, as `solve` finds it, of tensors of double: a is factorized in float, and x is refined in double until
-/// its backward error is as small as that of LU in double: ‖b - a x‖ ≤ √n ε ‖a‖ ‖x‖. That mostly takes one to five
-/// steps up to a condition number of about 1e6. If a step does not halve the error, as above about 1e7, or numbers
-/// overflow, it starts again in double, with the result and the errors of `solve`, and takes the time of both. A plan
-/// counts two steps. Collective over the mesh.
+/// x with a x = b, as `solve` finds it, of tensors of double: a is factorized in float, and x is refined in double
+/// until its backward error is as small as that of LU in double: ‖b - a x‖ ≤ √n ε ‖a‖ ‖x‖. That mostly takes one to
+/// five steps up to a condition number of about 1e6. If a step does not halve the error, as above about 1e7, or
+/// numbers overflow, it starts again in double, with the result and the errors of `solve`, and takes the time of
+/// both. A plan counts two steps. Collective over the mesh.
 template <Operand A, Operand B, TensorType X = typename detail::MixedSolveResult<A, B>::type>
 constexpr auto solve_mixed(const A& a, const B& b) {
   return detail::solve_by<X, detail::mixed_solution>(a, b);
