@@ -5,9 +5,14 @@
 """shardwise-run with an mpirun and an agent that are scripts: which exit codes are started again, on which hosts, and with which exit
 code it ends. (two_hosts_test.py has real jobs.)  launcher_test.py SHARDWISE_RUN"""
 
+import contextlib
+import importlib.machinery
+import importlib.util
 import json
+import math
 import os
 import pathlib
+import random
 import signal
 import subprocess
 import sys
@@ -25,7 +30,7 @@ eval "$act"
 # A host answers if there is a file of its name.
 AGENT = """#!/bin/bash
 touch @DIR@/asked
-[[ -e @DIR@/$1 ]] && exec true
+[[ -e @DIR@/$1 ]] && { shift; exec bash -c "$*"; }
 [[ -e @DIR@/refuses ]] && { echo "ssh: no route" >&2; exit 255; }
 exec sleep 1000
 """
@@ -195,5 +200,178 @@ class LauncherTest(unittest.TestCase):
         self.assertEqual(self.run_it("exit 0", command=("train",), options=["--max-restarts", "0"]).returncode, 0)
 
 
+def loaded():
+    """The program as a module."""
+    loader = importlib.machinery.SourceFileLoader("shardwise_run", str(PROGRAM))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("shardwise_run", loader))
+    loader.exec_module(module)
+    return module
+
+
+class SimulatedMonitor:
+    """What MONITOR does, in simulated time."""
+
+    def __init__(self, silence, now, speed):
+        self.silence, self.speed = silence, speed  # of its clock
+        self.kept = self.clock(now)
+        self.sent, self.runs = {}, True
+
+    def clock(self, now):
+        return int(now * self.speed)
+
+    def tick(self, now):
+        if self.clock(now) >= self.kept + self.silence + 1:
+            self.runs = False  # and its ranks
+
+    def beat(self, now, number, last):
+        self.kept = self.sent.get(last, self.kept)
+        self.sent.setdefault(number, self.clock(now))
+
+
+class HeartbeatTest(unittest.TestCase):
+    """Messages that are lost, late, repeated and out of order; hosts that die; a program that stands still; clocks of other speeds."""
+
+    SILENCE, INTERVAL = 10, 2
+
+    def order(self, seed, disturbed):
+        """One run until a host is lost. Returns what is lost, when, and what happened before."""
+        chance = random.Random(seed)
+        hosts = {name: chance.randint(1, 4) for name in "abc"[: chance.randint(1, 3)]}
+        heart = loaded_once.Heartbeat(hosts, self.SILENCE, 30, 0.0)
+        monitors = {host: SimulatedMonitor(self.SILENCE, -chance.random(), chance.uniform(0.995, 1.005) if disturbed else 1) for host in hosts}
+        dies = {host: chance.uniform(0, 60) for host in hosts if disturbed and chance.random() < 0.3}
+        cut = {host: chance.uniform(0, 60) for host in hosts if disturbed and chance.random() < 0.3}
+        killed = {host: chance.uniform(0, 60) for host in hosts if disturbed and chance.random() < 0.2}  # one rank of it
+        losing = chance.choice([0, 0.1, 0.5]) if disturbed else 0
+        late = chance.choice([1, 5, 40]) if disturbed else 1
+        under_way, now, next_beat, asleep_until = [], 0.0, 0.0, 0.0
+
+        def send(to, host, *what):
+            for _ in range(chance.choice([1, 1, 2])):
+                if chance.random() >= losing and not now > cut.get(host, math.inf):
+                    under_way.append((now + chance.random() * late, to, host, what))
+
+        while now < 100:
+            now += 0.1
+            for host, monitor in monitors.items():
+                monitor.tick(now)
+                monitor.runs = monitor.runs and now < dies.get(host, math.inf)
+            arrived = sorted(each for each in under_way if each[0] <= now and (each[1] == "host" or now >= asleep_until))
+            under_way[:] = [each for each in under_way if each not in arrived]
+            for _, to, host, what in arrived:
+                if to == "host" and monitors[host].runs:
+                    monitors[host].beat(now, *what)
+                    send("here", host, what[0], hosts[host] - (now > killed.get(host, math.inf)))
+                elif to == "here":
+                    heart.reply(host, *what, now)
+            if now < asleep_until:
+                continue
+            if disturbed and chance.random() < 0.002:
+                asleep_until = now + chance.uniform(0, 30)
+            if now >= next_beat:
+                next_beat = now + self.INTERVAL
+                for host, numbers in heart.beat(now).items():
+                    send("host", host, *numbers)
+            if heart.check(now):
+                break
+        lost, found = dict(heart.lost), now
+        # The next job starts when no rank of this one is left, whatever is still under way.
+        clear = max(now, heart.clear_at(hosts))
+        while now < clear:
+            now += 0.1
+            for _, to, host, what in sorted(under_way):
+                if to == "host" and monitors[host].runs and _ <= now:
+                    monitors[host].beat(now, *what)
+            under_way[:] = [each for each in under_way if each[0] > now]
+            for monitor in monitors.values():
+                monitor.tick(now)
+        self.assertFalse([host for host in lost if monitors[host].runs and host not in killed], f"seed {seed}: ranks of a lost host run on")
+        self.assertFalse(any(monitor.runs for monitor in monitors.values()), f"seed {seed}: ranks run beside those of the next job")
+        return lost, found, {**cut, **dies}, losing == 0 and late == 1 and asleep_until == 0
+
+    def test_no_host_is_lost_when_nothing_fails(self):
+        for seed in range(50):
+            lost, found, _, _ = self.order(seed, disturbed=False)
+            self.assertEqual((lost, found >= 100), ({}, True), f"seed {seed}")
+
+    def test_ranks_of_two_jobs_never_run_together(self):
+        ended = 0
+        for seed in range(1000):
+            lost, found, failed, prompt = self.order(seed, disturbed=True)
+            ended += bool(lost)
+            if failed and prompt:
+                self.assertLess(found, min(failed.values()) + self.SILENCE + self.INTERVAL + 2, f"seed {seed}")
+        self.assertGreater(ended, 300)
+
+    def test_a_missing_rank_is_found(self):
+        heart = loaded_once.Heartbeat({"a": 2, "b": 1}, 10, 30, 0)
+        for now in range(2, 80, 2):
+            number = heart.beat(now)["a"][0] if "a" not in heart.lost else 0
+            heart.reply("a", number, 2 if now < 20 else 1, now)
+            heart.reply("b", number, 0, now)  # whose processes cannot be seen
+            self.assertEqual("a" in heart.check(now), now > 48, now)
+            if heart.lost:
+                break
+        self.assertEqual(heart.lost, {"a": "it has 1 of 2 ranks since 30 s"})
+
+
+class MonitorTest(unittest.TestCase):
+    """The monitor itself, with a rank."""
+
+    def begin(self, silence):
+        self.job = f"test{os.getpid()}"
+        self.rank = subprocess.Popen(["sleep", "1000"], env={**os.environ, "SHARDWISE_JOB": self.job})
+        self.monitor = subprocess.Popen(["sh", "-c", loaded_once.MONITOR, "monitor", self.job, str(silence)], stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, text=True)
+        self.addCleanup(self.clean)
+
+    def clean(self):
+        for each in (self.rank, self.monitor):
+            each.kill()
+            each.wait()
+        self.monitor.stdout.close()
+        with contextlib.suppress(BrokenPipeError):
+            self.monitor.stdin.close()
+
+    def beat(self, number, last):
+        self.monitor.stdin.write(f"{number} {last}\n")
+        self.monitor.stdin.flush()
+        return self.monitor.stdout.readline()
+
+    def ends(self, seconds):
+        self.assertEqual(self.rank.wait(seconds), -signal.SIGKILL)
+        self.assertEqual(self.monitor.wait(5), 0)
+
+    def test_replies_and_ends_with_its_input(self):
+        self.begin(30)
+        self.assertEqual([self.beat(0, 0), self.beat(1, 0)], ["0 1\n", "1 1\n"])
+        self.monitor.stdin.close()
+        self.ends(5)
+
+    def test_ends_when_no_beat_comes(self):
+        self.begin(2)
+        self.assertEqual(self.beat(0, 0), "0 1\n")
+        self.ends(5)
+
+    def test_ends_when_no_reply_arrives(self):
+        self.begin(2)
+        begin = time.monotonic()
+        with contextlib.suppress(BrokenPipeError):
+            for number in range(20):
+                if not self.beat(number, 0):
+                    break
+                time.sleep(0.5)
+        self.assertLess(abs(time.monotonic() - begin - 2.5), 1.5)
+        self.ends(5)
+
+    def test_goes_on_while_replies_arrive(self):
+        self.begin(2)
+        for number in range(12):
+            self.assertEqual(self.beat(number, max(0, number - 1)), f"{number} 1\n")
+            time.sleep(0.4)
+        self.assertIsNone(self.rank.poll())
+
+
 if __name__ == "__main__":
+    loaded_once = loaded()
     unittest.main()

@@ -107,7 +107,7 @@ class TwoHostsTest(unittest.TestCase):
 
         def words(steps):
             return self.hosts.on(0, [RUN, "--hosts", slots, "--agent", self.hosts.agent, "--mpirun", "mpirun " + " ".join(self.hosts.mca()),
-                                     "--host-timeout", "2", "--wait", "2", "--log", str(events), "--", *train, "--steps", str(steps)])
+                                     "--host-timeout", "2", "--log", str(events), "--", *train, "--steps", str(steps)])
 
         with open(self.path / "output", "w", encoding="utf-8") as output:
             job = subprocess.Popen(words(steps), stdout=output, stderr=subprocess.STDOUT)

@@ -13,17 +13,13 @@ import subprocess
 import sys
 import tempfile
 
-# What enters a host: ENTER NUMBER COMMAND. A daemon that mpirun starts must not share memory with another host's.
+# What enters a host: ENTER NUMBER COMMAND. A daemon that mpirun starts must not share memory with another host's. What is in a
+# host's /dev/shm stays there.
 ENTER = """#!/bin/bash
-exec unshare --uts --mount ip netns exec @NAME@$1 bash -c "hostname @NAME@$1; mount -t tmpfs tmpfs /dev/shm; mkdir -p @DIR@/$1; export TMPDIR=@DIR@/$1; $2"
+exec unshare --uts --mount ip netns exec @NAME@$1 bash -c "hostname @NAME@$1; mkdir -p @DIR@/$1/shm; mount --bind @DIR@/$1/shm /dev/shm; export TMPDIR=@DIR@/$1; $2"
 """
-# What mpirun starts its daemons with, as if it were ssh: AGENT [options] ADDRESS COMMAND… A host whose link is down does not answer.
-AGENT = """#!/bin/bash
-while [[ $1 == -* ]]; do [[ $1 == -o ]] && shift; shift; done
-host=$(( ${1##*.} - 1 )); shift
-ip netns exec @NAME@$host cat /sys/class/net/eth0/operstate | grep -q up || sleep 1000
-exec @DIR@/enter $host "$*"
-"""
+# What mpirun starts its daemons with, as if it were ssh: AGENT [options] ADDRESS COMMAND…
+AGENT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "remote_shell.py")
 
 
 def problem():
@@ -60,14 +56,14 @@ class Hosts:
         self.name = f"sw{os.getpid()}x"  # of interfaces too, which have at most 15 letters
         self.addresses = [f"10.78.0.{i + 1}" for i in range(count)]
         self.device = "eth0"
+        self.servers = {}
 
     def __enter__(self):
         self.folder = tempfile.TemporaryDirectory(prefix="shardwise-hosts-")
-        self.enter, self.agent = (os.path.join(self.folder.name, name) for name in ("enter", "agent"))
-        for path, text in ((self.enter, ENTER), (self.agent, AGENT)):
-            with open(path, "w") as file:
-                file.write(text.replace("@DIR@", self.folder.name).replace("@NAME@", self.name))
-            os.chmod(path, 0o755)
+        self.enter, self.agent = os.path.join(self.folder.name, "enter"), AGENT
+        with open(self.enter, "w") as file:
+            file.write(ENTER.replace("@DIR@", self.folder.name).replace("@NAME@", self.name))
+        os.chmod(self.enter, 0o755)
         try:
             self.up()
         except BaseException:
@@ -106,6 +102,16 @@ class Hosts:
             if self.rate != "none":
                 call("ip", "netns", "exec", name, "tc", "qdisc", "add", "dev", "eth0", "root", "tbf", "rate", self.rate, "burst", "512kb", "latency", "100ms")
         self.wait_until_joined()
+        for host in range(self.count):
+            self.boot(host)
+
+    def boot(self, host):
+        """Starts what answers the agent, unless it runs."""
+        server = self.servers.get(host)
+        if server is None or server.poll() is not None:
+            self.servers[host] = subprocess.Popen(self.on(host, [AGENT, "serve", self.addresses[host]]), stdin=subprocess.DEVNULL,
+                                                  stdout=subprocess.PIPE)
+            self.servers[host].stdout.readline()  # it listens
 
     def wait_until_joined(self, seconds=20):
         """A bridge takes a moment until it forwards: then a port where nobody listens refuses at once."""
@@ -126,6 +132,9 @@ class Hosts:
 
     def __exit__(self, *_):
         self.remove(self.name, self.count)
+        for server in self.servers.values():
+            server.wait()
+            server.stdout.close()
         self.folder.cleanup()
 
     def processes(self, host):
@@ -144,6 +153,8 @@ class Hosts:
         """Joins it again, and returns once all hosts reach each other: until then a daemon that mpirun starts finds no way back."""
         call("ip", "link", "set", f"{self.name}{host}", "up")
         self.wait_until_joined()
+        for each in range(self.count):
+            self.boot(each)
 
     def mca(self):
         """What tells mpirun how to reach the hosts."""
