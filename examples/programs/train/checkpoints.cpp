@@ -22,6 +22,7 @@ void Checkpoints::begin(TrainedModel& model) {
     if (text) saving.texts[name] = std::move(*text);
   }
   checkpointer_.emplace(contents_->ranks(), saving);
+  if (!options.host_memory.empty()) memory_.emplace(contents_->ranks(), options.host_memory);
   notes_ = run_.settings();
   notes_["keep"] = saving.keep;
   for (bool before = true; before;) {
@@ -47,28 +48,61 @@ void Checkpoints::resume() {
                              " is there already: give --resume to continue from it, or another folder");
   }
   checkpointer_->claim();
-  if (last) resume_from(*last);
-  resumed_ = last.has_value();
-  if (!last && options.resume && run_.prints()) {
+  if (memory_ && !options.resume) memory_->clear();  // of another run
+  resumed_ = resume_from_memory(last);
+  if (!resumed_ && last) resume_from(*last);
+  resumed_ = resumed_ || last.has_value();
+  if (!resumed_ && options.resume && run_.prints()) {
     std::printf("there is no checkpoint in %s: starting from the beginning\n", options.save.c_str());
   }
 }
 
+void Checkpoints::check_run(const std::string& from, const sw::Json& notes) const {
+  std::string other = other_run(notes, notes_);
+  if (other.empty() && run_.job().lora_rank > 0) other = change("from", notes, notes_);  // adapters are of it
+  if (!other.empty()) throw std::runtime_error(from + ": " + other);
+}
+
+namespace {
+
+std::int64_t step_in_name(const std::filesystem::path& checkpoint) {
+  const std::string name = checkpoint.filename().string();
+  return std::stoll(name.substr(name.find('-') + 1));
+}
+
+}  // namespace
+
+bool Checkpoints::resume_from_memory(const std::optional<std::filesystem::path>& last) {
+  const auto newest = memory_ ? memory_->latest() : std::nullopt;
+  if (!newest || (last && *newest <= step_in_name(*last))) return false;
+  const std::string from = "step " + std::to_string(*newest) + " in the hosts' memory";
+  try {
+    const sw::LoadedCheckpoint loaded = memory_->load(*contents_);
+    check_run(from, loaded.notes);
+    keep_as_before(loaded.notes.value("keep", sw::Json()));
+    print_resumed(from, loaded);
+  } catch (const sw::DamagedCheckpoint& error) {
+    if (run_.prints()) std::fprintf(stderr, "WARNING: %s is damaged: %s\n", from.c_str(), error.what());
+    return false;
+  }
+  return true;
+}
+
 void Checkpoints::resume_from(const std::filesystem::path& last) {
   const sw::LoadedCheckpoint loaded = sw::load_checkpoint(last, *contents_);
-  std::string other = other_run(loaded.notes, notes_);
-  if (other.empty() && run_.job().lora_rank > 0)
-    other = change("from", loaded.notes, notes_);  // adapters are of it
-  if (!other.empty()) throw std::runtime_error(last.string() + ": " + other);
-  const std::string name = last.filename().string();
-  if (const auto named = std::stoll(name.substr(name.find('-') + 1)); named != step_) {
+  check_run(last.string(), loaded.notes);
+  if (const auto named = step_in_name(last); named != step_) {
     throw std::runtime_error(last.string() + ": its name says step " + std::to_string(named) +
                              ", but it was saved after step " + std::to_string(step_) +
                              ": rename it back to that step, or no later one could be saved");
   }
   keep_as_before(loaded.notes.value("keep", sw::Json()));
+  print_resumed(last.string(), loaded);
+}
+
+void Checkpoints::print_resumed(const std::string& from, const sw::LoadedCheckpoint& loaded) const {
   if (!run_.prints()) return;
-  std::printf("resumed from %s; this rank read %.2f MB\n", last.c_str(),
+  std::printf("resumed from %s; this rank read %.2f MB\n", from.c_str(),
               static_cast<double>(loaded.bytes_read) * 1e-6);
   for (const char* each : changeable) {
     const std::string now = change(each, loaded.notes, notes_);
@@ -99,8 +133,17 @@ void Checkpoints::keep_as_before(const sw::Json& before) {
 
 std::optional<std::string> Checkpoints::save() { return checkpointer_->save(step_, *contents_, notes_); }
 
+void Checkpoints::save_in_memory() {
+  try {
+    memory_->save(step_, *contents_, notes_);
+  } catch (const std::runtime_error& error) {
+    tell(error.what());
+  }
+}
+
 bool Checkpoints::after_step(bool ends) {
   if (!checkpointer_) return true;
+  if (memory_ && !ends && step_ % run_.options().host_memory_every == 0) save_in_memory();
   const bool was_saving = checkpointer_->saving();
   bool saved = tell(checkpointer_->progress());
   if (!saved) {
@@ -124,9 +167,12 @@ bool Checkpoints::after_step(bool ends) {
                              "; see the errors above, fix the cause, and give --resume");
   }
   saved = tell(checkpointer_->finish()) && saved;
-  if (saved) return true;
-  saved = tell(save());  // retry: the failed save may have been an earlier one
-  return tell(checkpointer_->finish()) && saved;
+  if (!saved) {
+    saved = tell(save());  // retry: the failed save may have been an earlier one
+    saved = tell(checkpointer_->finish()) && saved;
+  }
+  if (memory_ && saved) memory_->clear();
+  return saved;
 }
 
 bool Checkpoints::tell(const std::optional<std::string>& problem) const {

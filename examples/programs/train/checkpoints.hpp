@@ -10,6 +10,7 @@
 #include <string>
 
 #include <shardwise/checkpoint/checkpointer.hpp>
+#include <shardwise/checkpoint/memory_checkpoints.hpp>
 
 #include "run.hpp"
 
@@ -39,6 +40,13 @@ class Checkpoints {
  private:
   void resume();
   void resume_from(const std::filesystem::path& last);
+  /// Resumes from the hosts' memory, if it has a later step than `last`. Returns whether it did.
+  bool resume_from_memory(const std::optional<std::filesystem::path>& last);
+  /// Throws `std::runtime_error` if a checkpoint is of another run. `from`: where it was.
+  void check_run(const std::string& from, const sw::Json& notes) const;
+  void print_resumed(const std::string& from, const sw::LoadedCheckpoint& loaded) const;
+  /// Not if another checkpoint was just saved for good. A failure is reported.
+  void save_in_memory();
   /// Keeps as many checkpoints as the previous run, unless --keep is given.
   void keep_as_before(const sw::Json& before);
   std::optional<std::string> save();
@@ -49,6 +57,7 @@ class Checkpoints {
   std::int64_t& step_;
   std::optional<sw::CheckpointContents> contents_;
   std::optional<sw::Checkpointer> checkpointer_;
+  std::optional<sw::MemoryCheckpoints<2>> memory_;
   sw::Json notes_;
   bool resumed_ = false;
   int failed_ = 0;  // consecutive saves

@@ -43,7 +43,9 @@ struct TrainOptions {
   std::int64_t steps = 400, save_every = 100;
   std::optional<int> keep;  ///< checkpoints; by default as many as before, or 3
   bool resume = false, save_in_foreground = false;
-  std::optional<std::int64_t> warmup;  ///< steps; by default a tenth of all
+  std::filesystem::path host_memory;    ///< a folder in each host's memory, for checkpoints
+  std::int64_t host_memory_every = 20;  ///< steps
+  std::optional<std::int64_t> warmup;   ///< steps; by default a tenth of all
   sw::Decay decay = sw::Decay::cosine;
   double rate = 3e-3, floor = 0.1, weight_decay = 0.1, max_norm = 1;
   std::array<double, 2> betas{0.9, 0.999};  ///< AdamW's

@@ -111,6 +111,13 @@ void add_run_options(CLI::App& app, TrainOptions& options, JobOptions& job, std:
       ->needs(save);
   app.add_flag("--save-in-foreground", options.save_in_foreground, "wait while a checkpoint is written")
       ->needs(save);
+  auto* host_memory =
+      app.add_option("--host-memory", options.host_memory,
+                     "also save in this folder of each host's memory, such as /dev/shm/run, and in that "
+                     "of another host; --resume takes the newest")
+          ->needs(save);
+  add_count(app, "--host-memory-every", options.host_memory_every, "steps between checkpoints in memory")
+      ->needs(host_memory);
 
   group("Export");
   app.add_option("--export", options.export_to,

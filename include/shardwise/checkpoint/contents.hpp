@@ -6,6 +6,7 @@
 /// The contents of a checkpoint: named tensors on a mesh or on parts of it, and named numbers. The same list is saved
 /// and loaded (see save.hpp).
 
+#include <functional>
 #include <set>
 
 #include <shardwise/checkpoint/manifest.hpp>
@@ -16,12 +17,16 @@ namespace shardwise {
 
 namespace detail {
 
-/// A named tensor of any type, with this rank's block of it.
+/// A named tensor of any type.
 struct CheckpointBlock {
   std::string name;
-  AnyTensor tensor;
+  AnyTensor tensor;                    ///< without its block, if there is `current`
   bool copy = false;                   ///< of one before it, with the same name: loaded, but not saved
   Shared<ParameterState> parameter{};  ///< whose value it is, if it is one's
+  /// The tensor as it is now, whose block may be written to if so asked: its owner may give it another block.
+  std::function<AnyTensor(bool writes)> current{};
+
+  AnyTensor now(bool writes = false) const { return current ? current(writes) : tensor; }
 };
 
 }  // namespace detail
@@ -39,13 +44,19 @@ class CheckpointContents {
     }
   }
 
-  /// A tensor, whose block is read or written in place.
+  /// A tensor, as it is when it is saved. Loading writes to it, and not to others that share its block.
   /// All `add` throw `std::invalid_argument` for a name that is there already, and for another mesh.
   template <TensorType X>
-  void add(const std::string& name, const X& x) {
+    requires(!std::is_const_v<X>)
+  void add(const std::string& name, X& x) {
     static_assert(!has_partial(X::layout),
                   "a pending sum is not finished, and cannot be saved: redistribute it first");
     add(name, detail::AnyTensor(x));
+    blocks_.back().tensor.buffer = {};
+    blocks_.back().current = [&x](bool writes) {
+      if (writes) x.writable();
+      return detail::AnyTensor(x);
+    };
   }
   /// The parameters of a module, under their paths. They must have values when they are saved.
   template <class Module>
@@ -73,10 +84,8 @@ class CheckpointContents {
   /// A number, which must be the same on every rank that adds it.
   void add(const std::string& name, std::int64_t& number) { add(name, number, false); }
   /// All of it is loaded into.
-  template <class X,
-            IllFormed Why =
-                WrittenOtherwise<Hint::pass_a_tensor_model_or_int64_not_const_or_an_optimizer_and_its_model>>
-    requires(!TensorType<X>)
+  template <class X, IllFormed Why = WrittenOtherwise<
+                         Hint::pass_a_tensor_model_or_int64_not_const_or_an_optimizer_and_its_model>>
   Why add(const std::string&, const X&);  // see Why
 
   // For those who save and load.

@@ -36,6 +36,7 @@ namespace detail {
 struct WantedTensor {
   const CheckpointTensor* stored = nullptr;
   const CheckpointBlock* block = nullptr;
+  AnyTensor target{};  ///< to write to
 };
 
 /// Whole groups of rows of one.
@@ -80,7 +81,7 @@ inline void exchange_rows(const std::vector<WantedRows>& slab, CheckpointReader&
   bool reads = true;
   for (std::size_t i = 0; i < slab.size(); ++i) {
     const WantedTensor& tensor = slab[i].tensor;
-    const AnyTensor& target = tensor.block->tensor;
+    const AnyTensor& target = tensor.target;
     const DividedRows divided{slab[i].rows, tensor.stored->group_rows, static_cast<int>(i) % ranks.size()};
     const AnyBox share = divided.box(target.shape, ranks.size(), ranks.rank());
     const Buffer bytes = allocate_buffer(mesh, share.elements() * target.element_bytes());
@@ -231,8 +232,9 @@ SHARDWISE_INLINE LoadedCheckpoint load_checkpoint(const std::filesystem::path& f
     detail::fail<std::runtime_error>(
         {task, ": ", folder.string(), " is not the same checkpoint on all ranks"});
   }
-  for (const detail::WantedTensor& tensor : match.wanted) {
+  for (detail::WantedTensor& tensor : match.wanted) {
     if (const auto& parameter = tensor.block->parameter) parameter->await();
+    tensor.target = tensor.block->now(true);
   }
   detail::CheckpointReader reader(folder, manifest);
   detail::exchange_tensors(match.wanted, reader, problems);
