@@ -564,7 +564,7 @@ TEST_CASE("a folder that one rank cannot write to is found before the first save
 
 TEST_CASE("parts of a model do not replace each other") {
   const ScratchFolder scratch;
-  const auto x = sw::full<float, Replicate, Replicate>(line(), {3, 4}, 1);
+  auto x = sw::full<float, Replicate, Replicate>(line(), {3, 4}, 1);
   auto contents_of = [&](std::vector<std::string> names) {
     sw::CheckpointContents contents(x.mesh());
     for (const std::string& name : names) contents.add(name, x);

@@ -63,10 +63,10 @@ struct Run {
 
 /// Some ranks of the job as hosts, `per_host` of them on each. Numbers of hosts and folders go on from `first`.
 struct Job {
-  Job(const std::vector<int>& ranks, int per_host, const ScratchFolder& scratch,
+  Job(const std::vector<int>& members, int per_host, const ScratchFolder& scratch,
       std::vector<int> folders = {})
-      : number(static_cast<int>(std::ranges::find(ranks, sw::world().rank()) - ranks.begin()) / per_host),
-        ranks(sw::world().subgroup(ranks).on_hosts(number)),
+      : number(static_cast<int>(std::ranges::find(members, sw::world().rank()) - members.begin()) / per_host),
+        ranks(sw::world().subgroup(members).on_hosts(number)),
         folder(scratch /
                ("host" +
                 std::to_string(folders.empty() ? number : folders[static_cast<std::size_t>(number)]))) {}
