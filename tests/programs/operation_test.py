@@ -9,6 +9,7 @@
     keep      as many checkpoints stay as before
     unsaved   a run that cannot save ends at its start, or after three saves that failed; a renamed checkpoint is refused
     context   ranks that share sequences learn what one rank does, also when they resume; what a step sends is planned
+    faults    steps that are made twice change nothing; a killed run goes on from the hosts' memory
     hosts     ranks on several hosts: what a step sends there is planned, and groups across hosts are reported
 
     operation_test.py TRAIN CASE [PRETENDED_HOSTS]     the program; for `hosts` the library that pretends them
@@ -292,6 +293,33 @@ def unsaved(folder):
             [f"renamed/{new}: its name says step {int(new[5:])}, but it was saved after step 12: "])
         (saved / new).rename(saved / "step-00000012")
     run(words(options + ["--steps", 13, "--resume"]), 0, ["resumed from .*step-00000012"])
+
+
+def faults(folder):
+    def losses(name):
+        return [line["loss"] for line in map(json.loads, (folder / name).read_text().splitlines()) if "step" in line]
+
+    for number, mesh in enumerate(["--zero 1", "--tp 2", "--pp 2 --micro-batches 2"] if all_tests() else ["--zero 1"]):
+        for name, more in ((f"once{number}", []), (f"twice{number}", ["--repeat-every", 3])):
+            said = run(words(mesh.split() + ["--steps", 8, "--log", folder / name] + more))
+            assert "WARNING" not in said, said
+        assert losses(f"once{number}") == losses(f"twice{number}") != [], mesh
+
+    memory, log = folder / "memory", folder / "log"
+    options = ["--save", folder / "saved", "--save-every", 10**6, "--host-memory", memory, "--host-memory-every", 4, "--log", log, "--resume"]
+    job = started(words(options + WITHOUT_END), log, 9)
+    for pid in ranks_of(job):
+        os.kill(pid, signal.SIGKILL)
+    job.communicate()
+    kept = max(int(path.name[5:]) for path in memory.iterdir() if path.name[5:].isdigit())
+    assert kept >= 4, kept
+    run(words(options + ["--steps", kept + 3], ranks=3), 0, [f"resumed from step {kept} in the hosts' memory"])
+    assert not memory.exists()  # the checkpoint on storage is newer
+    alone = folder / "alone"
+    run(words(["--steps", kept + 3, "--log", alone], ranks=1))
+    found, expected = losses("log"), losses("alone")
+    assert len(found) == len(expected) == kept + 3, (len(found), len(expected))
+    assert all(abs(one / other - 1) < 1e-4 for one, other in zip(found, expected))
 
 
 def hosts(folder):

@@ -14,6 +14,7 @@
 #include "../common/stop_signal.hpp"
 #include "../common/watchdog.hpp"
 #include "checkpoints.hpp"
+#include "repeated_steps.hpp"
 #include "run.hpp"
 
 namespace tools {
@@ -68,6 +69,7 @@ int train(const TrainOptions& given) {
   std::int64_t step = 0;  // completed steps
   Checkpoints checkpoints(run, step);
   if (checkpoints.wanted()) checkpoints.begin(*model);
+  RepeatedSteps repeated(run, *model);
   run.open_best(checkpoints.resumed());
   const std::int64_t begun = step;
   const StopSignal stop;
@@ -79,9 +81,12 @@ int train(const TrainOptions& given) {
     run.evaluate(*model, step);
     const auto start = Clock::now();
     const double rate = run.rate(step);
-    recording.restart();
-    const StepResult result = model->make_step(
-        step, rate, [&](const Mesh& stage, sw::Index micro) { return run.data().load(stage, step, micro); });
+    const StepResult result = repeated.make(step, [&] {
+      recording.restart();
+      return model->make_step(step, rate, [&](const Mesh& stage, sw::Index micro) {
+        return run.data().load(stage, step, micro);
+      });
+    });
     const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
     run.tell(step, {.loss = result.loss, .rate = rate, .norm = result.norm}, seconds);
     ++step;

@@ -45,6 +45,7 @@ struct TrainOptions {
   bool resume = false, save_in_foreground = false;
   std::filesystem::path host_memory;    ///< a folder in each host's memory, for checkpoints
   std::int64_t host_memory_every = 20;  ///< steps
+  std::int64_t repeat_every = 0;        ///< steps; 0: none is made twice
   std::optional<std::int64_t> warmup;   ///< steps; by default a tenth of all
   sw::Decay decay = sw::Decay::cosine;
   double rate = 3e-3, floor = 0.1, weight_decay = 0.1, max_norm = 1;

@@ -97,6 +97,11 @@ void add_run_options(CLI::App& app, TrainOptions& options, JobOptions& job, std:
   app.add_option("--clip", options.max_norm, "norm to which gradients are clipped")
       ->check(CLI::PositiveNumber);
   add_whole<std::uint64_t>(app, "--seed", options.seed, "seed of the weights and of the order of batches");
+  app.add_option(
+         "--repeat-every", options.repeat_every,
+         "make every such step twice, and compare all bits, also those of copies on several ranks: finds a "
+         "flipped bit, and names its rank; 0: never")
+      ->check(CLI::Range(0, 1 << 24));
 
   group("Checkpoints");
   auto* save = app.add_option("--save", options.save, "save checkpoints in this folder");

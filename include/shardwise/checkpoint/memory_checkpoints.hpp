@@ -278,19 +278,19 @@ SHARDWISE_INLINE void HostMemory::fetch(const Found& found, CollectiveWrite& wor
   for (std::size_t file = 0; file < contents.files.size(); ++file) {
     std::size_t source = 0;
     while (!found.has[source][file]) ++source;
-    const auto& [name, bytes] = contents.files[file];
+    const CheckpointFile& each = contents.files[file];
     const bool sends = first_on(source) == ranks_.rank();
     const bool lacks = is_first_on_host() && !found.has[static_cast<std::size_t>(host())][file];
     if (std::ranges::all_of(found.has, [&](const auto& on_host) { return on_host[file]; })) continue;
     std::optional<File> open;
     work.on_each([&] {
-      if (sends) open.emplace(path / name, O_RDONLY);
-      if (lacks) open.emplace(path / name, O_WRONLY | O_CREAT | O_TRUNC);
+      if (sends) open.emplace(path / each.name, O_RDONLY);
+      if (lacks) open.emplace(path / each.name, O_WRONLY | O_CREAT | O_TRUNC);
       kept_.reserve(most);
     });
     end_step();
-    for (Index done = 0; done < bytes; done += most) {
-      const Index part = std::min(most, bytes - done);
+    for (Index done = 0; done < each.bytes; done += most) {
+      const Index part = std::min(most, each.bytes - done);
       std::vector<Index> to(ranks, 0), from(ranks, 0);
       const std::vector<Index> begin(ranks, 0);
       for (std::size_t host = 0; host < count && sends; ++host)

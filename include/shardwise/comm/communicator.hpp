@@ -160,6 +160,7 @@ class Communicator {
         detail::fail(
             {message.incoming ? "receive: no rank " : "send: no rank ", message.rank, " among ", size()});
     }
+    if (detail::sent_data) detail::sent_data->sent(*messages, size_of(type));
     return Request("messages", *transport_->begin(std::move(messages), type), transport_);
   }
   /// For meshes: the same communicator with the names of its axes, for error texts.
@@ -341,6 +342,7 @@ SHARDWISE_INLINE void Communicator::run(Call call) const {
   const detail::Waiting here(call.name(), call.bytes(), axes_);
   call.axes = axes_.c_str();
   call.label = label_;
+  if (detail::sent_data) detail::sent_data->sent(call, rank());
   transport_->run(call);
 }
 
@@ -349,6 +351,7 @@ SHARDWISE_INLINE Request Communicator::begin(Call call) const {
   call.axes = axes_.c_str();
   call.label = label_;
   call.background = true;
+  if (detail::sent_data) detail::sent_data->sent(call, rank());
   detail::RequestState* operation = transport_->begin(call);
   return operation ? Request(call.name(), *operation, transport_, call.bytes()) : Request();
 }

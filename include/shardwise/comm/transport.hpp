@@ -113,6 +113,32 @@ struct Message {
 };
 using MessageList = std::vector<Message>;
 
+/// Gets the data that this rank sends, for a comparison of two runs.
+struct SentData {
+  virtual void sent(const void* data, Index bytes) = 0;
+  void sent(const Call& call, int rank) {
+    const Index width = call.elements.width;
+    switch (call.kind) {
+      case Collective::all_gather:
+        return sent(call.in, call.counts[static_cast<std::size_t>(rank)] * width);
+      case Collective::all_to_all:
+        for (std::size_t r = 0; r < call.counts.size(); ++r)
+          sent(call.source() + call.offsets[r] * width, call.counts[r] * width);
+        return;
+      default:
+        return sent(call.in, call.bytes());
+    }
+  }
+  void sent(const MessageList& messages, Index width) {
+    for (const Message& message : messages)
+      if (!message.incoming) sent(message.data, message.count * width);
+  }
+
+ protected:
+  ~SentData() = default;
+};
+inline constinit thread_local SentData* sent_data = nullptr;
+
 /// Communication among the ranks of one communicator. All of them call the same collectives in the same order.
 class Transport {
  public:

@@ -20,7 +20,7 @@ namespace shardwise::kernel {
 template <class T>
 class HouseholderQr {
  public:
-  HouseholderQr(Index m, Index n, T* a, T* r);
+  constexpr HouseholderQr(Index m, Index n, T* a, T* r);  // constexpr for dry runs in constant evaluation
   void multiply(Index columns, const T* c, T* y) const;
 
  private:
@@ -38,7 +38,7 @@ class HouseholderQr {
 };
 
 template <class T>
-HouseholderQr<T>::HouseholderQr(Index m, Index n, T* a, T* r)
+constexpr HouseholderQr<T>::HouseholderQr(Index m, Index n, T* a, T* r)
     : m_(m), n_(n), a_(a), height_(std::max<Index>(256, 2 * n)) {
 #if defined(SHARDWISE_GEMM_BLAS)
   if (n > 0) blocks_ = std::max<Index>(0, m / height_ - 1);

@@ -1,0 +1,193 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Finds bits that a processor or a memory has flipped. A program's bits repeat: so copies of a tensor on several ranks
+/// are equal, and a step that is made twice from one state sends the same data and ends in the same state.
+///
+/// ```
+/// compare_copies(run);                                                       // throws, and names tensor and ranks
+/// if (auto found = repeat_step(run, [&] { train_step(step); })) std::puts(found->text.c_str());
+/// ```
+
+#include <shardwise/checkpoint/contents.hpp>
+#include <shardwise/guard/agreement.hpp>
+#include <shardwise/io/fingerprint.hpp>
+
+namespace shardwise {
+
+/// The result of `repeat_step`, if bits differ.
+struct StepDifference {
+  std::vector<int> ranks;  ///< of the contents, whose data differed first: what they computed has changed
+  bool repaired = false;   ///< whether a third run had the same bits as one of the two, on every rank
+  std::string text;        ///< "rank 2: what it sent in message 7 differs between two runs of a step, …"
+};
+
+namespace detail {
+
+inline Index bytes_of_block(const AnyTensor& x) { return x.local_elements() * x.element_bytes(); }
+
+/// The tensor as it is now, also if its value is still on its way.
+inline AnyTensor finished(const CheckpointBlock& block, bool writes = false) {
+  if (block.parameter) block.parameter->await();
+  return block.now(writes);
+}
+
+/// Fingerprints of what a rank sends, in order, and of its blocks.
+class StepTrace final : public SentData {
+ public:
+  void sent(const void* data, Index bytes) override { all_.push_back(fingerprint_of(text_of(data, bytes))); }
+  void end(const CheckpointContents& contents) {
+    messages_ = std::ssize(all_);
+    for (const CheckpointBlock& block : contents.blocks()) {
+      const AnyTensor x = finished(block);
+      all_.push_back(fingerprint_of(text_of(x.buffer->data, bytes_of_block(x))));
+    }
+    for (const auto& [name, number] : contents.numbers()) all_.push_back(static_cast<std::uint64_t>(*number));
+  }
+  Index messages() const { return messages_; }
+  /// The place of the first difference; `never`, if there is none.
+  static constexpr Index never = std::numeric_limits<Index>::max();
+  Index first_difference(const StepTrace& other) const {
+    const auto [mine, theirs] = std::ranges::mismatch(all_, other.all_);
+    return mine == all_.end() && theirs == other.all_.end() ? never : mine - all_.begin();
+  }
+
+ private:
+  static std::string_view text_of(const void* data, Index bytes) {
+    return {static_cast<const char*>(data), static_cast<std::size_t>(bytes)};
+  }
+  std::vector<std::uint64_t> all_;
+  Index messages_ = 0;
+};
+
+/// The blocks and numbers of a rank, as they were.
+class StateCopy {
+ public:
+  explicit StateCopy(const CheckpointContents& contents) {
+    for (const CheckpointBlock& block : contents.blocks()) {
+      const AnyTensor x = finished(block);
+      const auto* data = static_cast<const char*>(x.buffer->data);
+      bytes_.insert(bytes_.end(), data, data + bytes_of_block(x));
+    }
+    for (const auto& [name, number] : contents.numbers()) numbers_.push_back(*number);
+  }
+  void restore(const CheckpointContents& contents) const {
+    const char* from = bytes_.data();
+    for (const CheckpointBlock& block : contents.blocks()) {
+      const AnyTensor x = finished(block, true);
+      std::memcpy(x.buffer->data, from, static_cast<std::size_t>(bytes_of_block(x)));
+      from += bytes_of_block(x);
+      if (block.parameter) block.parameter->writable();  // it has another value
+    }
+    for (std::size_t i = 0; i < numbers_.size(); ++i) *contents.numbers()[i].second = numbers_[i];
+  }
+
+ private:
+  std::vector<char> bytes_;
+  std::vector<std::int64_t> numbers_;
+};
+
+template <class Step>
+StepTrace traced(const CheckpointContents& contents, Step& step) {
+  StepTrace trace;
+  {
+    struct Observed {
+      ~Observed() { sent_data = before; }
+      SentData* before;
+    } observed{std::exchange(sent_data, &trace)};
+    step();
+  }
+  trace.end(contents);
+  return trace;
+}
+
+/// Compares two runs. Nothing if all ranks have the same bits. Collective.
+std::optional<StepDifference> difference(const Communicator& ranks, const StepTrace& first,
+                                         const StepTrace& second);
+
+}  // namespace detail
+
+/// Makes a step twice from the same contents, which must be all that it reads and changes, and compares what each rank
+/// sends and what it has afterwards. If bits differ, it makes the step once more: the contents are then those of the third
+/// run. The ranks whose data differed first are those that computed or kept something else; the others received it.
+/// It needs memory for a copy of the contents, and the time of two steps. Collective.
+template <class Step>
+std::optional<StepDifference> repeat_step(const CheckpointContents& contents, Step step) {
+  const detail::StateCopy before(contents);
+  const detail::StepTrace first = detail::traced(contents, step);
+  before.restore(contents);
+  const detail::StepTrace second = detail::traced(contents, step);
+  std::optional<StepDifference> found = detail::difference(contents.ranks(), first, second);
+  if (!found) return found;
+  before.restore(contents);
+  const detail::StepTrace third = detail::traced(contents, step);
+  found->repaired = !detail::difference(contents.ranks(), first, third) ||
+                    !detail::difference(contents.ranks(), second, third);
+  found->text += found->repaired ? ", and a third run has the bits of one of them"
+                                 : ", and a third run has other bits again";
+  return found;
+}
+
+/// Compares the copies that ranks have of the same block of a tensor. Throws `std::runtime_error`, on all ranks, which
+/// names the tensors, and the ranks whose bits are equal: the fewest first. Collective: it gathers 16 bytes per tensor and rank.
+void compare_copies(const CheckpointContents& contents);
+
+#ifdef SHARDWISE_BODIES
+
+SHARDWISE_INLINE std::optional<StepDifference> detail::difference(const Communicator& ranks,
+                                                                  const StepTrace& first,
+                                                                  const StepTrace& second) {
+  const Index mine[]{first.first_difference(second), first.messages()};
+  const std::vector<Index> all = ranks.all_gather(mine);
+  Index earliest = StepTrace::never;
+  for (std::size_t i = 0; i < all.size(); i += 2) earliest = std::min(earliest, all[i]);
+  if (earliest == StepTrace::never) return std::nullopt;
+  StepDifference found;
+  bool sent = false;
+  for (std::size_t i = 0; i < all.size(); i += 2) {
+    if (all[i] != earliest) continue;
+    found.ranks.push_back(static_cast<int>(i / 2));
+    sent = sent || all[i] < all[i + 1];
+  }
+  found.text = ranks_text(found.ranks, ranks.size()) + ": what it " +
+               (sent ? "sent in message " + std::to_string(earliest) : std::string("has at the end")) +
+               " differs between two runs of a step from the same state";
+  return found;
+}
+
+SHARDWISE_INLINE void compare_copies(const CheckpointContents& contents) {
+  detail::Problems problems;
+  for (const detail::CheckpointBlock& block : contents.blocks()) {
+    const detail::AnyTensor x = detail::finished(block);
+    const AxisSet cutting = x.layout.axes_where([](Placement p) { return p.is_shard(); });
+    const auto* data = static_cast<const char*>(x.buffer->data);
+    const Index mine[]{
+        group_rank(x.mesh.sizes(), x.mesh.coordinates(), x.mesh.axes(), cutting),
+        std::bit_cast<Index>(detail::fingerprint_of({data, static_cast<std::size_t>(bytes_of_block(x))}))};
+    const Communicator& ranks = x.mesh.communicator();
+    const std::vector<Index> all = ranks.all_gather(mine);
+    std::map<Index, std::vector<int>> having;  // these bits, of the same block
+    int first = -1;
+    for (int r = 0; r < ranks.size(); ++r) {
+      const auto place = 2 * static_cast<std::size_t>(r);
+      if (all[place] != mine[0]) continue;
+      having[all[place + 1]].push_back(r);
+      if (first < 0) first = r;
+    }
+    if (having.size() < 2 || first != ranks.rank()) continue;
+    std::vector<std::vector<int>> groups;
+    for (auto& [bits, who] : having) groups.push_back(std::move(who));
+    std::ranges::sort(groups, {}, [](const auto& who) { return std::pair(who.size(), who.front()); });
+    std::string text;
+    for (const std::vector<int>& who : groups)
+      text += (text.empty() ? "" : " and ") + detail::ranks_text(who, ranks.size() + 1);
+    problems.add("\"" + block.name + "\": the copies of " + text + " have different bits");
+  }
+  problems.throw_together(contents.ranks(), "compare_copies");
+}
+
+#endif
+
+}  // namespace shardwise
