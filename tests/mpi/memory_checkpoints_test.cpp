@@ -218,3 +218,55 @@ TEST_CASE("a host without room makes the save fail on all ranks, and the step be
   CHECK(std::distance(std::filesystem::directory_iterator(job.folder),
                       std::filesystem::directory_iterator()) == 1);
 }
+
+TEST_CASE("blocks that are sent in several parts, and notes") {
+  const int all = sw::world().size();
+  const ScratchFolder scratch;
+  const Job job(first_ranks(all), 1, scratch);
+  const Grid mesh = job.mesh(1);
+  sw::Tensor<double, 2, Grid, sw::Replicate, sw::Shard<0>> x(mesh, {3000, 1501});
+  sw::CheckpointContents contents(mesh);
+  contents.add("x", x);
+  const auto fill = [&](double factor) {
+    const auto view = x.writable();
+    for (Index i = 0; i < view.elements(); ++i)
+      view.data[i] = factor * static_cast<double>(view.begin[0] * 1501 + i);
+  };
+  fill(1);
+  Two memory(job.ranks, job.folder);
+  CHECK(memory.latest_notes().is_null());
+  memory.save(5, contents, {{"seed", 7}});
+  CHECK(memory.latest_notes() == sw::Json{{"seed", 7}});
+  if (all > 1) lose(scratch, 0);
+  fill(0);
+  const auto copy = x;
+  memory.load(contents);
+  bool same = true;
+  const auto view = x.view();
+  for (Index i = 0; i < view.elements(); ++i)
+    same = same && view.data[i] == static_cast<double>(view.begin[0] * 1501 + i) && copy.view().data[i] == 0;
+  CHECK(same);
+}
+
+TEST_CASE("a folder that hosts share, files of others, and a tensor of another shape") {
+  const int all = sw::world().size();
+  const ScratchFolder scratch;
+  Job job(first_ranks(all), 1, scratch);
+  Run run(job.mesh(1));
+  run.fill(3);
+  if (all > 1) {
+    Two shared(job.ranks, scratch / "shared");
+    CHECK(error_of([&] { shared.save(1, run.contents); }).find("the hosts share this folder") !=
+          std::string::npos);
+    CHECK(std::filesystem::is_empty(scratch / "shared"));
+  }
+  std::filesystem::create_directories(job.folder / "precious");
+  Two memory(job.ranks, job.folder);
+  memory.save(1, run.contents);
+  memory.clear();
+  CHECK(std::filesystem::exists(job.folder / "precious"));
+  CHECK(!memory.latest());
+  run.y = Y(run.y.mesh(), {30});
+  CHECK(error_of([&] { memory.save(2, run.contents); }).find("\"y\" was added as [29], and is [30] now") !=
+        std::string::npos);
+}

@@ -128,6 +128,11 @@ class LauncherTest(unittest.TestCase):
         self.assertEqual([call.split("--host ")[1].split()[0] for call in self.calls()],
                          ["198.51.100.1:2,198.51.100.2:3", "198.51.100.1:2", "198.51.100.1:2,198.51.100.2:3"])
 
+    def test_hosts_live_on_while_another_does_not_answer(self):
+        (self.path / "198.51.100.2").unlink()
+        done = self.run_it("sleep 4", options=["--host-timeout", "5", "--heartbeat", "3"])
+        self.assertEqual((done.returncode, len(self.calls())), (0, 1), done.stderr)
+
     def test_needs_enough_hosts(self):
         done = self.run_it(f"rm {self.path}/198.51.100.1; exit 137", "exit 0", options=["--min-hosts", "2"])
         self.assertEqual((done.returncode, len(self.calls())), (69, 1))
@@ -188,6 +193,7 @@ class LauncherTest(unittest.TestCase):
 
     def test_refuses_wrong_options(self):
         for options, text in ((["--min-hosts", "3"], "--min-hosts 3: there are 2 hosts"), (["--max-restarts", "-1"], "'-1' is not a number"),
+                              (["--heartbeat", "1"], "--heartbeat 1: hosts count whole seconds"),
                               (["--hosts", "a:0"], "'a:0' is not HOST or HOST:RANKS"), (["--hosts", "a,a:2"], "a appears twice"),
                               (["--hostfile", "/nowhere"], "No such file"), (["--log", "/nowhere/log"], "/nowhere/log")):
             with self.subTest(text):
@@ -233,7 +239,7 @@ class HeartbeatTest(unittest.TestCase):
 
     SILENCE, INTERVAL = 10, 2
 
-    def order(self, seed, disturbed):
+    def simulate(self, seed, disturbed):
         """One run until a host is lost. Returns what is lost, when, and what happened before."""
         chance = random.Random(seed)
         hosts = {name: chance.randint(1, 4) for name in "abc"[: chance.randint(1, 3)]}
@@ -279,8 +285,8 @@ class HeartbeatTest(unittest.TestCase):
         clear = max(now, heart.clear_at(hosts))
         while now < clear:
             now += 0.1
-            for _, to, host, what in sorted(under_way):
-                if to == "host" and monitors[host].runs and _ <= now:
+            for arrives, to, host, what in sorted(under_way):
+                if to == "host" and monitors[host].runs and arrives <= now:
                     monitors[host].beat(now, *what)
             under_way[:] = [each for each in under_way if each[0] > now]
             for monitor in monitors.values():
@@ -291,13 +297,13 @@ class HeartbeatTest(unittest.TestCase):
 
     def test_no_host_is_lost_when_nothing_fails(self):
         for seed in range(50):
-            lost, found, _, _ = self.order(seed, disturbed=False)
+            lost, found, _, _ = self.simulate(seed, disturbed=False)
             self.assertEqual((lost, found >= 100), ({}, True), f"seed {seed}")
 
     def test_ranks_of_two_jobs_never_run_together(self):
         ended = 0
         for seed in range(1000):
-            lost, found, failed, prompt = self.order(seed, disturbed=True)
+            lost, found, failed, prompt = self.simulate(seed, disturbed=True)
             ended += bool(lost)
             if failed and prompt:
                 self.assertLess(found, min(failed.values()) + self.SILENCE + self.INTERVAL + 2, f"seed {seed}")

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <random>
 #include <stdexcept>
 
 #include "../common/step_folders.hpp"
@@ -22,7 +23,6 @@ void Checkpoints::begin(TrainedModel& model) {
     if (text) saving.texts[name] = std::move(*text);
   }
   checkpointer_.emplace(contents_->ranks(), saving);
-  if (!options.host_memory.empty()) memory_.emplace(contents_->ranks(), options.host_memory);
   notes_ = run_.settings();
   notes_["keep"] = saving.keep;
   for (bool before = true; before;) {
@@ -48,7 +48,7 @@ void Checkpoints::resume() {
                              " is there already: give --resume to continue from it, or another folder");
   }
   checkpointer_->claim();
-  if (memory_ && !options.resume) memory_->clear();  // of another run
+  if (!options.host_memory.empty()) open_memory(options.resume);
   resumed_ = resume_from_memory(last);
   if (!resumed_ && last) resume_from(*last);
   resumed_ = resumed_ || last.has_value();
@@ -72,19 +72,49 @@ std::int64_t step_in_name(const std::filesystem::path& checkpoint) {
 
 }  // namespace
 
+void Checkpoints::open_memory(bool resumes) {
+  const std::filesystem::path file = run_.options().save / ".host-memory";
+  const sw::Communicator& ranks = contents_->ranks();
+  std::string before, now;
+  sw::throw_on_all_ranks(ranks, "--host-memory", [&] {
+    if (ranks.rank() != 0) return;
+    if (std::filesystem::exists(file)) before = sw::read_text(file.string());
+    now = resumes ? before : std::string();
+    if (!now.empty()) return;
+    std::random_device random;
+    now = "run-" + std::to_string(random()) + std::to_string(random());
+    sw::write_file_atomically(file.string(), now);
+  });
+  before = ranks.broadcast(before);
+  now = ranks.broadcast(now);
+  const std::filesystem::path& folder = run_.options().host_memory;
+  if (!before.empty() && before != now) sw::MemoryCheckpoints<2>(ranks, folder / before).clear();
+  memory_.emplace(ranks, folder / now);
+}
+
 bool Checkpoints::resume_from_memory(const std::optional<std::filesystem::path>& last) {
   const auto newest = memory_ ? memory_->latest() : std::nullopt;
   if (!newest || (last && *newest <= step_in_name(*last))) return false;
   const std::string from = "step " + std::to_string(*newest) + " in the hosts' memory";
-  try {
-    const sw::LoadedCheckpoint loaded = memory_->load(*contents_);
-    check_run(from, loaded.notes);
-    keep_as_before(loaded.notes.value("keep", sw::Json()));
-    print_resumed(from, loaded);
-  } catch (const sw::DamagedCheckpoint& error) {
-    if (run_.prints()) std::fprintf(stderr, "WARNING: %s is damaged: %s\n", from.c_str(), error.what());
+  const sw::Json notes = memory_->latest_notes();
+  const std::int64_t saved_last = last ? step_in_name(*last) : -1;
+  if (notes.value("saved_last", std::int64_t{-1}) > saved_last) {
+    if (run_.prints())
+      std::fprintf(stderr,
+                   "WARNING: %s is not used: it was made after a checkpoint that is not there any more\n",
+                   from.c_str());
     return false;
   }
+  check_run(from, notes);
+  try {
+    print_resumed(from, memory_->load(*contents_));
+  } catch (const std::runtime_error& error) {
+    if (!last) throw;  // the blocks may have changed
+    if (run_.prints()) std::fprintf(stderr, "WARNING: %s: %s\n", from.c_str(), error.what());
+    return false;
+  }
+  keep_as_before(notes.value("keep", sw::Json()));
+  saved_last_ = saved_last;
   return true;
 }
 
@@ -98,6 +128,7 @@ void Checkpoints::resume_from(const std::filesystem::path& last) {
   }
   keep_as_before(loaded.notes.value("keep", sw::Json()));
   print_resumed(last.string(), loaded);
+  saved_last_ = step_;
 }
 
 void Checkpoints::print_resumed(const std::string& from, const sw::LoadedCheckpoint& loaded) const {
@@ -131,11 +162,16 @@ void Checkpoints::keep_as_before(const sw::Json& before) {
   }
 }
 
-std::optional<std::string> Checkpoints::save() { return checkpointer_->save(step_, *contents_, notes_); }
+std::optional<std::string> Checkpoints::save() {
+  saving_ = step_;
+  return checkpointer_->save(step_, *contents_, notes_);
+}
 
 void Checkpoints::save_in_memory() {
   try {
-    memory_->save(step_, *contents_, notes_);
+    sw::Json notes = notes_;
+    notes["saved_last"] = saved_last_;
+    memory_->save(step_, *contents_, notes);
   } catch (const std::runtime_error& error) {
     tell(error.what());
   }
@@ -150,6 +186,7 @@ bool Checkpoints::after_step(bool ends) {
     ++failed_;
   } else if (was_saving && !checkpointer_->saving()) {
     failed_ = 0;
+    saved_last_ = saving_;
   }
   if (ends || step_ % run_.options().save_every == 0) {
     const bool follows = checkpointer_->saving();
@@ -158,6 +195,7 @@ bool Checkpoints::after_step(bool ends) {
       ++failed_;
     } else if (follows || !checkpointer_->saving()) {
       failed_ = 0;
+      if (!checkpointer_->saving()) saved_last_ = step_;
     }
   }
   if (!ends) {

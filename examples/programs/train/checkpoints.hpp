@@ -40,12 +40,16 @@ class Checkpoints {
  private:
   void resume();
   void resume_from(const std::filesystem::path& last);
-  /// Resumes from the hosts' memory, if it has a later step than `last`. Returns whether it did.
+  /// Opens the hosts' memory of this run, whose number is in a file of its folder. A run that does not resume has
+  /// another number than the one before, so it never finds what a host kept of that.
+  void open_memory(bool resumes);
+  /// Resumes from the hosts' memory, if it has a later step than `last`, and was made from a checkpoint that is there
+  /// still. Returns whether it did.
   bool resume_from_memory(const std::optional<std::filesystem::path>& last);
   /// Throws `std::runtime_error` if a checkpoint is of another run. `from`: where it was.
   void check_run(const std::string& from, const sw::Json& notes) const;
   void print_resumed(const std::string& from, const sw::LoadedCheckpoint& loaded) const;
-  /// Not if another checkpoint was just saved for good. A failure is reported.
+  /// A failure is reported.
   void save_in_memory();
   /// Keeps as many checkpoints as the previous run, unless --keep is given.
   void keep_as_before(const sw::Json& before);
@@ -59,6 +63,8 @@ class Checkpoints {
   std::optional<sw::Checkpointer> checkpointer_;
   std::optional<sw::MemoryCheckpoints<2>> memory_;
   sw::Json notes_;
+  std::int64_t saving_ = -1;      ///< the step of the last save that was begun
+  std::int64_t saved_last_ = -1;  ///< the step of the last checkpoint that is known to be complete
   bool resumed_ = false;
   int failed_ = 0;  // consecutive saves
 };

@@ -26,12 +26,20 @@ struct CheckpointBlock {
   /// The tensor as it is now, whose block may be written to if so asked: its owner may give it another block.
   std::function<AnyTensor(bool writes)> current{};
 
-  AnyTensor now(bool writes = false) const { return current ? current(writes) : tensor; }
+  /// Throws `std::runtime_error` if it has another shape, or is on another mesh, than when it was added.
+  AnyTensor now(bool writes = false) const {
+    if (!current) return tensor;
+    AnyTensor x = current(writes);
+    if (x.extents() != tensor.extents() || !(x.mesh == tensor.mesh))
+      fail<std::runtime_error>({"\"", name, "\" was added as ", tensor.extents(), ", and is ", x.extents(),
+                                " now, or on another mesh"});
+    return x;
+  }
 };
 
 }  // namespace detail
 
-/// Refers to what was added: tensors' blocks, and optimizer and numbers, which must outlive it and stay where they are.
+/// Refers to what was added: tensors, parameters, optimizers and numbers must outlive it, and stay where they are.
 class CheckpointContents {
  public:
   /// Everything is on this mesh; or, if it is a job, on parts of it: each rank adds what it has a block of, and a name

@@ -5,7 +5,8 @@
 /// @file
 /// Checkpoints in the memory of the hosts, for a restart that needs no storage: each host keeps the blocks of its own
 /// ranks, and those of other hosts, in files of a memory file system. They outlive the job. When hosts are lost, the
-/// others still have all blocks.
+/// others still have all blocks. Files of another folder that the hosts share would be in each other's way: it is an
+/// error.
 ///
 /// ```
 /// MemoryCheckpoints<2> memory(run.ranks(), "/dev/shm/run-7");
@@ -34,9 +35,10 @@ class HostMemory {
       : ranks_(std::move(ranks)), folder_(std::move(folder)), copies_(copies) {}
 
   void save(Index step, const CheckpointContents& contents, Json notes);
-  std::optional<Index> latest();
+  std::optional<Index> latest() const;
+  Json latest_notes() const;
   LoadedCheckpoint load(const CheckpointContents& contents, const LoadCheckpointOptions& options);
-  void clear();
+  void clear() const;
 
  private:
   /// The files that a host has of a step.
@@ -66,15 +68,29 @@ class HostMemory {
       }
     }
   }
+  static constexpr Index part_bytes = 8 << 20;  ///< that are sent at a time
   std::vector<Held> held() const;
   Found found() const;
-  void remove_all_but(Index step) const;
+  std::string manifest_text(const Found& found) const;
+  int first_on(std::size_t host) const { return hosts().ranks_on(static_cast<int>(host)).front(); }
+  /// Calls f(path) for this host's steps, whole or not.
+  template <class F>
+  void for_each_step(F f) const {
+    std::error_code none;
+    for (const auto& each : std::filesystem::directory_iterator(folder_, none)) {
+      if (each.path().filename().string().starts_with("step-")) f(each.path());
+    }
+  }
+  void check_folder(CollectiveWrite& work);
+  void write_files(const CheckpointPieces& pieces, const Path& path, CollectiveWrite& work,
+                   const std::function<void()>& end_step);
   void fetch(const Found& found, CollectiveWrite& work);
 
   Communicator ranks_;
   Path folder_;
   int copies_;
-  PageBuffer own_, kept_;
+  PageBuffer own_, part_;
+  bool is_checked_ = false;  ///< the folder
 };
 
 }  // namespace detail
@@ -93,24 +109,27 @@ class MemoryCheckpoints {
   static constexpr Index sent_bytes(Index own_bytes) { return hosts_that_may_be_lost * own_bytes; }
 
   /// `folder`: of one run, on a memory file system of each host, such as /dev/shm/run-7. Each host needs room there for
-  /// twice `copies` times the blocks of its ranks, and to `load`, for the whole checkpoint.
+  /// twice the blocks that it keeps; to `load`, and until the next save, for the whole checkpoint besides. A rank keeps
+  /// a copy of its own blocks, as `Checkpointer` does.
   MemoryCheckpoints(Communicator ranks, std::filesystem::path folder)
       : memory_(std::move(ranks), std::move(folder), copies) {}
 
-  /// Saves this step, and removes the others when all hosts have it. Throws `std::runtime_error`, on all
-  /// ranks, if a host has no room: then nothing of this step is left.
+  /// Saves this step, and removes the others when all hosts have it. Throws `std::runtime_error`, on all ranks, which
+  /// names the ranks, if a host has no room, or if hosts share the folder: then the step before stays.
   void save(Index step, const CheckpointContents& contents, Json notes = {}) {
     memory_.save(step, contents, std::move(notes));
   }
   /// The newest step of which the hosts together have all blocks, the same on every rank.
-  std::optional<Index> latest() { return memory_.latest(); }
+  std::optional<Index> latest() const { return memory_.latest(); }
+  /// The notes that were saved with it; null if there is none.
+  Json latest_notes() const { return memory_.latest_notes(); }
   /// Copies to each host what it lacks of that step, and loads it, as `load_checkpoint` does. Throws
   /// `std::runtime_error`, on all ranks, if there is none.
   LoadedCheckpoint load(const CheckpointContents& contents, const LoadCheckpointOptions& options = {}) {
     return memory_.load(contents, options);
   }
-  /// Removes the folder on each host.
-  void clear() { memory_.clear(); }
+  /// Removes all steps, and on each host the folder, if it is empty then.
+  void clear() const { memory_.clear(); }
 
  private:
   detail::HostMemory memory_;
@@ -121,8 +140,41 @@ class MemoryCheckpoints {
 #ifdef SHARDWISE_BODIES
 namespace shardwise::detail {
 
+/// Collective: two hosts that share the folder find each other's file.
+SHARDWISE_INLINE void HostMemory::check_folder(CollectiveWrite& work) {
+  if (is_checked_) return;
+  const std::string prefix = "host-" + std::to_string(work.token) + "-";
+  const Path mine = folder_ / (prefix + std::to_string(host()));
+  const auto discard = [&] {
+    std::error_code none;
+    if (is_first_on_host()) std::filesystem::remove(mine, none);
+  };
+  work.on_each([&] {
+    if (!is_first_on_host()) return;
+    std::filesystem::create_directories(folder_);
+    write_new_file(mine, "");
+  });
+  work.end_step(discard);
+  work.on_each([&] {
+    if (!is_first_on_host()) return;
+    for (const auto& each : std::filesystem::directory_iterator(folder_)) {
+      const std::string name = each.path().filename();
+      if (name.starts_with(prefix) && each.path() != mine) {
+        fail<std::runtime_error>(
+            {"the hosts share this folder: name one that each host has for itself, such as in "
+             "/dev/shm"});
+      }
+    }
+  });
+  ranks_.barrier();
+  discard();
+  work.end_step([] {});
+  is_checked_ = true;
+}
+
 SHARDWISE_INLINE void HostMemory::save(Index step, const CheckpointContents& contents, Json notes) {
   CollectiveWrite work(ranks_, "the checkpoint in the hosts' memory, " + path_of(step).string());
+  check_folder(work);
   CheckpointPieces pieces(contents, work.task, std::move(notes));
   const Path target = path_of(step), path = temporary_path(target, work.token);
   const auto end_step = [&] {
@@ -135,35 +187,14 @@ SHARDWISE_INLINE void HostMemory::save(Index step, const CheckpointContents& con
     pieces.check_set(contents);
     pieces.copy_to(own_);
     if (!is_first_on_host()) return;
-    std::filesystem::create_directories(folder_);
-    remove_abandoned(folder_, "step-");
-    std::filesystem::create_directory(path);
+    for_each_step([&](const Path& each) {  // of jobs that were killed
+      if (each.string().find(temporary_mark) != std::string::npos) remove_folder(each);
+    });
+    std::filesystem::create_directories(path);
   });
   end_step();
   const std::string descriptions = pieces.gather_descriptions(work, end_step);
-
-  const Index own[]{pieces.bytes()};
-  const std::vector<Index> sizes = ranks_.all_gather(own);
-  const auto ranks = static_cast<std::size_t>(ranks_.size());
-  std::vector<Index> to(ranks, 0), from(ranks, 0);
-  for (int i = 1; i < std::min(copies_, hosts().count()); ++i) {
-    to[static_cast<std::size_t>(hosts().keeper((host() + i) % hosts().count(), ranks_.rank()))] = own[0];
-  }
-  for_kept(
-      [&](int other) { from[static_cast<std::size_t>(other)] = sizes[static_cast<std::size_t>(other)]; });
-  work.on_each([&] { kept_.reserve(sum_of(from)); });
-  end_step();
-  const std::vector<Index> begin(ranks, 0), places = offsets_of(from);
-  ranks_.all_to_all(own_.data(), to, begin, kept_.data(), from, places, DataType::u8);
-
-  work.on_each([&] {
-    const auto write = [&](int rank, const char* data) {
-      File(path / rank_file_name(rank), O_WRONLY | O_CREAT | O_EXCL)
-          .write({data, static_cast<std::size_t>(sizes[static_cast<std::size_t>(rank)])}, 0);
-    };
-    write(ranks_.rank(), own_.data());
-    for_kept([&](int other) { write(other, kept_.data() + places[static_cast<std::size_t>(other)]); });
-  });
+  write_files(pieces, path, work, end_step);
   end_step();
   work.on_each([&] {
     if (!is_first_on_host()) return;
@@ -172,18 +203,56 @@ SHARDWISE_INLINE void HostMemory::save(Index step, const CheckpointContents& con
     std::filesystem::rename(path, target);
   });
   end_step();
-  if (is_first_on_host()) remove_all_but(step);  // now all hosts have this one
+  if (!is_first_on_host()) return;
+  for_each_step([&](const Path& each) {  // now all hosts have this one
+    if (each != target) remove_folder(each);
+  });
 }
 
-SHARDWISE_INLINE void HostMemory::remove_all_but(Index step) const {
-  for (const auto& each : std::filesystem::directory_iterator(folder_)) {
-    if (each.path() != path_of(step)) remove_folder(each.path());
+/// This rank's file, and those of other hosts that it keeps, which come a part at a time.
+SHARDWISE_INLINE void HostMemory::write_files(const CheckpointPieces& pieces, const Path& path,
+                                              CollectiveWrite& work, const std::function<void()>& end_step) {
+  const Index own[]{pieces.bytes()};
+  const std::vector<Index> sizes = ranks_.all_gather(own);
+  const auto ranks = static_cast<std::size_t>(ranks_.size());
+  const auto new_file = [&](int rank) {
+    return File(path / rank_file_name(rank), O_WRONLY | O_CREAT | O_EXCL);
+  };
+  std::map<int, File> kept;
+  work.on_each([&] {
+    new_file(ranks_.rank()).write({own_.data(), static_cast<std::size_t>(own[0])}, 0);
+    for_kept([&](int other) { kept.emplace(other, new_file(other)); });
+  });
+  Index received = 0;
+  for_kept([&](int other) { received += std::min(part_bytes, sizes[static_cast<std::size_t>(other)]); });
+  work.on_each([&] { part_.reserve(received); });
+  end_step();
+  const Index largest = *std::max_element(sizes.begin(), sizes.end());
+  for (Index done = 0; done < largest; done += part_bytes) {
+    const auto part_of = [&](std::size_t rank) {
+      return std::clamp<Index>(sizes[rank] - done, 0, part_bytes);
+    };
+    std::vector<Index> to(ranks, 0), from(ranks, 0);
+    for (int i = 1; i < std::min(copies_, hosts().count()); ++i) {
+      const int keeper = hosts().keeper((host() + i) % hosts().count(), ranks_.rank());
+      to[static_cast<std::size_t>(keeper)] = part_of(static_cast<std::size_t>(ranks_.rank()));
+    }
+    for_kept(
+        [&](int other) { from[static_cast<std::size_t>(other)] = part_of(static_cast<std::size_t>(other)); });
+    const std::vector<Index> begin(ranks, std::min(done, own[0])), places = offsets_of(from);
+    ranks_.all_to_all(own_.data(), to, begin, part_.data(), from, places, DataType::u8);
+    work.on_each([&] {
+      for (const auto& [other, file] : kept) {
+        const auto r = static_cast<std::size_t>(other);
+        file.write({part_.data() + places[r], static_cast<std::size_t>(from[r])}, done);
+      }
+    });
   }
 }
 
 SHARDWISE_INLINE std::vector<HostMemory::Held> HostMemory::held() const {
   std::vector<Held> all;
-  if (!std::filesystem::is_directory(folder_)) return all;
+  if (!std::filesystem::exists(folder_)) return all;
   for (const auto& each : std::filesystem::directory_iterator(folder_)) {
     Index step = -1;
     const std::string name = each.path().filename();
@@ -210,13 +279,14 @@ SHARDWISE_INLINE std::vector<HostMemory::Held> HostMemory::held() const {
 
 SHARDWISE_INLINE HostMemory::Found HostMemory::found() const {
   std::string mine;
-  if (is_first_on_host()) {
+  throw_on_all_ranks(ranks_, "the checkpoints in the hosts' memory, " + folder_.string(), [&] {
+    if (!is_first_on_host()) return;
     for (const Held& held : held()) {
       mine += std::to_string(held.step) + ' ' + held.checksum + ' ' + std::to_string(held.files);
       for (const int rank : held.of) mine += ' ' + std::to_string(rank);
       mine += '\n';
     }
-  }
+  });
   const std::vector<std::string> texts = ranks_.all_gather(mine);
   std::map<std::tuple<Index, std::string>, Found> all;
   for (int host = 0; host < hosts().count(); ++host) {
@@ -246,28 +316,35 @@ SHARDWISE_INLINE HostMemory::Found HostMemory::found() const {
   return newest;
 }
 
-SHARDWISE_INLINE std::optional<Index> HostMemory::latest() {
+SHARDWISE_INLINE std::optional<Index> HostMemory::latest() const {
   const Index step = found().whole.step;
   return step < 0 ? std::nullopt : std::optional(step);
 }
 
+SHARDWISE_INLINE Json HostMemory::latest_notes() const {
+  const Found newest = found();
+  if (newest.whole.step < 0) return Json();
+  return parse_manifest(manifest_text(newest), folder_.string()).notes;
+}
+
+/// The text that the first host with a manifest has. Collective.
+SHARDWISE_INLINE std::string HostMemory::manifest_text(const Found& found) const {
+  const auto host = std::ranges::find(found.has_manifest, true) - found.has_manifest.begin();
+  const int source = first_on(static_cast<std::size_t>(host));
+  std::string text;
+  throw_on_all_ranks(ranks_, "the checkpoints in the hosts' memory, " + folder_.string(), [&] {
+    if (source == ranks_.rank()) text = read_text((path_of(found.whole.step) / manifest_name).string());
+  });
+  return ranks_.all_gather(text)[static_cast<std::size_t>(source)];
+}
+
 /// Copies files to the hosts that lack them, a part at a time.
 SHARDWISE_INLINE void HostMemory::fetch(const Found& found, CollectiveWrite& work) {
-  constexpr Index most = 8 << 20;
   const Path path = path_of(found.whole.step);
-  const auto first_on = [&](std::size_t host) { return hosts().ranks_on(static_cast<int>(host)).front(); };
   const auto ranks = static_cast<std::size_t>(ranks_.size());
   const std::size_t count = found.has.size();
   const auto end_step = [&] { work.end_step([] {}); };
-  const auto with_manifest = std::ranges::find(found.has_manifest, true) - found.has_manifest.begin();
-  std::string manifest;
-  work.on_each([&] {
-    if (first_on(static_cast<std::size_t>(with_manifest)) == ranks_.rank())
-      manifest = read_text((path / manifest_name).string());
-  });
-  end_step();
-  manifest = ranks_.all_gather(
-      manifest)[static_cast<std::size_t>(first_on(static_cast<std::size_t>(with_manifest)))];
+  const std::string manifest = manifest_text(found);
   const CheckpointManifest contents = parse_manifest(manifest, (path / manifest_name).string());
   work.on_each([&] {
     if (!is_first_on_host() || found.has_manifest[static_cast<std::size_t>(host())]) return;
@@ -286,23 +363,23 @@ SHARDWISE_INLINE void HostMemory::fetch(const Found& found, CollectiveWrite& wor
     work.on_each([&] {
       if (sends) open.emplace(path / each.name, O_RDONLY);
       if (lacks) open.emplace(path / each.name, O_WRONLY | O_CREAT | O_TRUNC);
-      kept_.reserve(most);
+      part_.reserve(part_bytes);
     });
     end_step();
-    for (Index done = 0; done < each.bytes; done += most) {
-      const Index part = std::min(most, each.bytes - done);
+    for (Index done = 0; done < each.bytes; done += part_bytes) {
+      const Index part = std::min(part_bytes, each.bytes - done);
       std::vector<Index> to(ranks, 0), from(ranks, 0);
       const std::vector<Index> begin(ranks, 0);
       for (std::size_t host = 0; host < count && sends; ++host)
         if (!found.has[host][file]) to[static_cast<std::size_t>(first_on(host))] = part;
       if (lacks) from[static_cast<std::size_t>(first_on(source))] = part;
       work.on_each([&] {
-        if (sends) open->read(kept_.data(), part, done);
+        if (sends) open->read(part_.data(), part, done);
       });
-      ranks_.all_to_all(sends ? kept_.data() : nullptr, to, begin, lacks ? kept_.data() : nullptr, from,
+      ranks_.all_to_all(sends ? part_.data() : nullptr, to, begin, lacks ? part_.data() : nullptr, from,
                         begin, DataType::u8);
       work.on_each([&] {
-        if (lacks) open->write({kept_.data(), static_cast<std::size_t>(part)}, done);
+        if (lacks) open->write({part_.data(), static_cast<std::size_t>(part)}, done);
       });
     }
     end_step();
@@ -326,9 +403,13 @@ SHARDWISE_INLINE LoadedCheckpoint HostMemory::load(const CheckpointContents& con
   return load_checkpoint(path_of(newest.whole.step), contents, options);
 }
 
-SHARDWISE_INLINE void HostMemory::clear() {
+SHARDWISE_INLINE void HostMemory::clear() const {
   ranks_.barrier();
-  if (is_first_on_host()) remove_folder(folder_);
+  if (is_first_on_host()) {
+    for_each_step([](const Path& each) { remove_folder(each); });
+    std::error_code is_not_empty;
+    std::filesystem::remove(folder_, is_not_empty);
+  }
   ranks_.barrier();
 }
 

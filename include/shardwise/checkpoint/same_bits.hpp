@@ -19,9 +19,11 @@ namespace shardwise {
 
 /// The result of `repeat_step`, if bits differ.
 struct StepDifference {
-  std::vector<int> ranks;  ///< of the contents, whose data differed first: what they computed has changed
-  bool repaired = false;   ///< whether a third run had the same bits as one of the two, on every rank
-  std::string text;        ///< "rank 2: what it sent in message 7 differs between two runs of a step, …"
+  /// Of the contents: whose data differed first. If ranks send different numbers of messages, as the stages of a
+  /// pipeline do, that cannot be compared: all whose data differ.
+  std::vector<int> ranks;
+  bool repaired = false;  ///< whether a third run had the same bits as one of the two, on every rank
+  std::string text;       ///< "rank 2: what it sent in message 7 differs between two runs of a step, …"
 };
 
 namespace detail {
@@ -66,6 +68,9 @@ class StepTrace final : public SentData {
 class StateCopy {
  public:
   explicit StateCopy(const CheckpointContents& contents) {
+    Index bytes = 0;
+    for (const CheckpointBlock& block : contents.blocks()) bytes += bytes_of_block(block.tensor);
+    bytes_.reserve(static_cast<std::size_t>(bytes));
     for (const CheckpointBlock& block : contents.blocks()) {
       const AnyTensor x = finished(block);
       const auto* data = static_cast<const char*>(x.buffer->data);
@@ -142,18 +147,27 @@ SHARDWISE_INLINE std::optional<StepDifference> detail::difference(const Communic
   const Index mine[]{first.first_difference(second), first.messages()};
   const std::vector<Index> all = ranks.all_gather(mine);
   Index earliest = StepTrace::never;
-  for (std::size_t i = 0; i < all.size(); i += 2) earliest = std::min(earliest, all[i]);
+  bool alike = true;  // the ranks' sequences of messages
+  for (std::size_t i = 0; i < all.size(); i += 2) {
+    earliest = std::min(earliest, all[i]);
+    alike = alike && all[i + 1] == all[1];
+  }
   if (earliest == StepTrace::never) return std::nullopt;
   StepDifference found;
-  bool sent = false;
   for (std::size_t i = 0; i < all.size(); i += 2) {
-    if (all[i] != earliest) continue;
-    found.ranks.push_back(static_cast<int>(i / 2));
-    sent = sent || all[i] < all[i + 1];
+    if (alike ? all[i] == earliest : all[i] != StepTrace::never)
+      found.ranks.push_back(static_cast<int>(i / 2));
   }
-  found.text = ranks_text(found.ranks, ranks.size()) + ": what it " +
-               (sent ? "sent in message " + std::to_string(earliest) : std::string("has at the end")) +
-               " differs between two runs of a step from the same state";
+  const bool one = found.ranks.size() == 1;
+  found.text = ranks_text(found.ranks, ranks.size()) + (one ? ": what it " : ": what they ");
+  if (!alike) {
+    found.text += one ? "sent or has at the end" : "sent or have at the end";
+  } else if (earliest < all[1]) {
+    found.text += "sent in message " + std::to_string(earliest);
+  } else {
+    found.text += one ? "has at the end" : "have at the end";
+  }
+  found.text += " differs between two runs of a step from the same state";
   return found;
 }
 
