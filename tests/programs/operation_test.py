@@ -416,7 +416,7 @@ def main():
     if os.geteuid() == 0:  # in a container, perhaps
         os.environ.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
     random.seed(1)
-    case = {each.__name__: each for each in (best, stopped, keep, unsaved, hosts, context)}[sys.argv[2]]
+    case = {each.__name__: each for each in (best, stopped, keep, unsaved, faults, hosts, context)}[sys.argv[2]]
     with tempfile.TemporaryDirectory(prefix="shardwise-operation-") as folder:
         os.chdir(folder)
         case(pathlib.Path(folder))
