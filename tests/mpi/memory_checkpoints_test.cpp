@@ -260,11 +260,12 @@ TEST_CASE("a folder that hosts share, files of others, and a tensor of another s
           std::string::npos);
     CHECK(std::filesystem::is_empty(scratch / "shared"));
   }
-  std::filesystem::create_directories(job.folder / "precious");
+  const char* const others[]{"precious", "step-by-step", "step-7", "step-00000009x"};
+  for (const char* name : others) std::filesystem::create_directories(job.folder / name);
   Two memory(job.ranks, job.folder);
   memory.save(1, run.contents);
   memory.clear();
-  CHECK(std::filesystem::exists(job.folder / "precious"));
+  for (const char* name : others) CHECK(std::filesystem::exists(job.folder / name));
   CHECK(!memory.latest());
   run.y = Y(run.y.mesh(), {30});
   CHECK(error_of([&] { memory.save(2, run.contents); }).find("\"y\" was added as [29], and is [30] now") !=

@@ -130,7 +130,7 @@ class LauncherTest(unittest.TestCase):
 
     def test_hosts_live_on_while_another_does_not_answer(self):
         (self.path / "198.51.100.2").unlink()
-        done = self.run_it("sleep 4", options=["--host-timeout", "5", "--heartbeat", "3"])
+        done = self.run_it("sleep 6", options=["--host-timeout", "7", "--heartbeat", "5"])
         self.assertEqual((done.returncode, len(self.calls())), (0, 1), done.stderr)
 
     def test_needs_enough_hosts(self):
@@ -361,20 +361,19 @@ class MonitorTest(unittest.TestCase):
 
     def test_ends_when_no_reply_arrives(self):
         self.begin(2)
-        begin = time.monotonic()
         with contextlib.suppress(BrokenPipeError):
             for number in range(20):
                 if not self.beat(number, 0):
                     break
                 time.sleep(0.5)
-        self.assertLess(abs(time.monotonic() - begin - 2.5), 1.5)
+        self.assertIn(number, range(1, 9))  # on a busy machine fewer, never more
         self.ends(5)
 
     def test_goes_on_while_replies_arrive(self):
-        self.begin(2)
-        for number in range(12):
+        self.begin(5)
+        for number in range(14):
             self.assertEqual(self.beat(number, max(0, number - 1)), f"{number} 1\n")
-            time.sleep(0.4)
+            time.sleep(0.5)
         self.assertIsNone(self.rank.poll())
 
 

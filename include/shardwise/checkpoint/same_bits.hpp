@@ -115,8 +115,8 @@ std::optional<StepDifference> difference(const Communicator& ranks, const StepTr
 }  // namespace detail
 
 /// Makes a step twice from the same contents, which must be all that it reads and changes, and compares what each rank
-/// sends and what it has afterwards. If bits differ, it makes the step once more: the contents are then those of the third
-/// run. The ranks whose data differed first are those that computed or kept something else; the others received it.
+/// sends and what it has afterwards. If bits differ, it makes the step once more: the contents are then those of the
+/// third run. The ranks whose data differed first have computed or kept something else; the others received it.
 /// A first step that sends other messages than a later one, to set something up, is not a difference. It needs memory
 /// for a copy of the contents, and the time of two steps. Collective.
 template <class Step>
@@ -138,7 +138,8 @@ std::optional<StepDifference> repeat_step(const CheckpointContents& contents, St
 }
 
 /// Compares the copies that ranks have of the same block of a tensor. Throws `std::runtime_error`, on all ranks, which
-/// names the tensors, and the ranks whose bits are equal: the fewest first. Collective: it gathers 16 bytes per tensor and rank.
+/// names the tensors, and the ranks whose bits are equal: the fewest first. Collective: it gathers 16 bytes per tensor
+/// and rank.
 void compare_copies(const CheckpointContents& contents);
 
 #ifdef SHARDWISE_BODIES

@@ -70,7 +70,6 @@ class ChebyshevFilter {
   }
   constexpr const auto& mesh() const { return a_.mesh(); }
   constexpr bool dry() const { return a_.mesh().dry(); }
-  constexpr Index size() const { return n_; }
   double norm() const { return std::max(std::abs(lowest_), std::abs(upper_)); }
   /// Vectors that were multiplied by a until now.
   constexpr double columns_multiplied() const { return columns_multiplied_; }
