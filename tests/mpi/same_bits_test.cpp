@@ -97,7 +97,9 @@ TEST_CASE_TEMPLATE("a step that is made twice ends as one that is made once", P,
   Run<P> once(grid()), twice(grid());
   for (int i = 0; i < 3; ++i) {
     once.step();
-    CHECK(!sw::repeat_step(twice.contents, [&] { twice.step(); }));
+    int tries = 0;
+    CHECK(!sw::repeat_step(twice.contents, [&] { twice.step(), ++tries; }));
+    CHECK(tries == 2);
     CHECK(bits(once) == bits(twice));
     CHECK(once.steps == twice.steps);
   }

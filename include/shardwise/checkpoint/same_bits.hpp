@@ -94,13 +94,16 @@ class StateCopy {
   std::vector<std::int64_t> numbers_;
 };
 
+/// A run of step() from a state. All runs begin with that state written, which has consequences of its own: a parameter
+/// that was written to is gathered again.
 template <class Step>
-StepTrace traced(const CheckpointContents& contents, Step& step) {
+StepTrace traced(const CheckpointContents& contents, const StateCopy& before, Step& step) {
+  before.restore(contents);
   StepTrace trace;
   {
     struct Observed {
-      ~Observed() { sent_data = before; }
-      SentData* before;
+      ~Observed() { sent_data = outer; }
+      SentData* outer;
     } observed{std::exchange(sent_data, &trace)};
     step();
   }
@@ -122,13 +125,11 @@ std::optional<StepDifference> difference(const Communicator& ranks, const StepTr
 template <class Step>
 std::optional<StepDifference> repeat_step(const CheckpointContents& contents, Step step) {
   const detail::StateCopy before(contents);
-  const detail::StepTrace first = detail::traced(contents, step);
-  before.restore(contents);
-  const detail::StepTrace second = detail::traced(contents, step);
+  const detail::StepTrace first = detail::traced(contents, before, step);
+  const detail::StepTrace second = detail::traced(contents, before, step);
   std::optional<StepDifference> found = detail::difference(contents.ranks(), first, second);
   if (!found) return found;
-  before.restore(contents);
-  const detail::StepTrace third = detail::traced(contents, step);
+  const detail::StepTrace third = detail::traced(contents, before, step);
   const bool is_second = !detail::difference(contents.ranks(), second, third);
   if (is_second && !contents.ranks().agree(first.messages() == second.messages())) return std::nullopt;
   found->repaired = is_second || !detail::difference(contents.ranks(), first, third);
