@@ -238,13 +238,15 @@ StepJob job_of(const JobOptions& options, int any_dp) {
         std::string(model.experts ? "experts without" : "no experts"));
   }
   check_sizes(model);
+  const int replicas = options.are_jobs ? 1 : options.replicas;  // on the mesh
+  if (options.are_jobs) job.replica_jobs = options.replicas;
   const double ranks =
-      static_cast<double>(options.pp) * options.replicas * options.dp.value_or(1) * options.cp * options.tp;
+      static_cast<double>(options.pp) * replicas * options.dp.value_or(1) * options.cp * options.tp;
   if (ranks > std::numeric_limits<int>::max()) {
     throw std::invalid_argument("the mesh has more than 2147483647 ranks");
   }
-  job.sizes = job_sizes(options.pp, options.replicas, options.dp.value_or(any_dp), options.cp, options.tp,
-                        model.kv_heads);
+  job.sizes =
+      job_sizes(options.pp, replicas, options.dp.value_or(any_dp), options.cp, options.tp, model.kv_heads);
   for (int& layers : job.recompute) layers = std::min(layers, static_cast<int>(model.layers));
   job.muon = options.optimizer == "muon";
   job.state = options.optimizer_state == "bf16" ? sw::StateType::bf16 : sw::StateType::compute;

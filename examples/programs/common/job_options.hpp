@@ -27,6 +27,7 @@ struct JobOptions {
   std::optional<double> balance{};
   bool tied = false;
   int pp = 1, replicas = 1, cp = 1, tp = 1;
+  bool are_jobs = false;  ///< replicas, of their own
   std::optional<int> dp{};
   sw::Index bucket_kib = 8 << 10;
   std::vector<std::string> communicate_as{};

@@ -57,6 +57,8 @@ struct StepJob {
   int local_steps =
       0;  ///< after which replicas exchange, as in DiLoCo; 0: they reduce gradients in every step
   double outer_rate = 0.7, outer_momentum = 0.9;  ///< of that exchange
+  int replica_jobs = 1,
+      own_replica_job = 0;  ///< replicas that are jobs of their own, and the number of this one
   /// Element types of messages for gathered parameters and for gradients; by default the model's type.
   std::optional<std::array<sw::DataType, 2>> communicate_as{};
 };
@@ -76,10 +78,12 @@ constexpr sw::llm::LlamaConfig model_of(const StepJob& job) {
   return model;
 }
 
+/// Replicas that train alone.
+constexpr int replicas_of(const StepJob& job) { return job.sizes[1] * job.replica_jobs; }
 /// The job of a replica that trains alone; without `local_steps` the job itself.
 constexpr StepJob job_of_replica(StepJob job) {
   if (job.local_steps == 0) return job;
-  job.batch /= job.sizes[1];
+  job.batch /= replicas_of(job);
   job.sizes[1] = 1;
   return job;
 }
@@ -122,9 +126,9 @@ inline void check_combination(const StepJob& job) {
                                 " micro-batches are " + std::to_string(passes) +
                                 " passes in a step, of at most " + std::to_string(most));
   }
-  if (job.local_steps > 0 && job.sizes[1] == 1)
+  if (job.local_steps > 0 && replicas_of(job) == 1)
     throw std::invalid_argument("--local-steps are those of several replicas: --replicas");
-  if (job.local_steps > 0 && job.batch % (job.sizes[1] * job.micro_batches) != 0) {
+  if (job.local_steps > 0 && job.batch % (replicas_of(job) * job.micro_batches) != 0) {
     throw std::invalid_argument("--local-steps: --batch " + std::to_string(job.batch) +
                                 " is not a multiple of --replicas times --micro-batches, " +
                                 std::to_string(job.sizes[1] * job.micro_batches));

@@ -8,6 +8,7 @@
 #include <shardwise/llm/models/llama/files.hpp>
 #include <shardwise/train/diloco.hpp>
 #include <shardwise/train/muon.hpp>
+#include <shardwise/train/replica_group.hpp>
 
 #include "step_plans.hpp"
 #include "train_step.hpp"
@@ -38,11 +39,14 @@ class TrainedLlama final : public TrainedModel {
                    options_.reduction) {
     if (job.local_steps > 0) {
       const double momentum = job.outer_momentum;
-      diloco_.emplace(
-          mesh.submesh<replica>(),
-          sw::DiLoCoSettings{job.local_steps,
-                             {.rate = job.outer_rate, .momentum = momentum, .nesterov = momentum > 0}},
-          options_.reduction);
+      const sw::DiLoCoSettings outer{
+          job.local_steps, {.rate = job.outer_rate, .momentum = momentum, .nesterov = momentum > 0}};
+      if (settings.group.quorum.empty()) {
+        diloco_.emplace(mesh.submesh<replica>(), outer, options_.reduction);
+      } else {
+        group_.emplace(sw::MeshView(mesh).communicator(), settings.group);
+        diloco_.emplace(*group_, outer, options_.reduction);
+      }
     }
     sw::initialize(stages_, settings.seed);
     optimizer_.set_bias_rate(job.bias_rate);
@@ -79,6 +83,10 @@ class TrainedLlama final : public TrainedModel {
         });
     return diloco_ ? mean_of_replicas(job_mesh_, result) : result;
   }
+  void join() override {
+    if (group_) diloco_->join(stages_, optimizer_);
+  }
+  std::int64_t steps(std::int64_t step) const override { return group_ ? diloco_->steps() : step; }
   double evaluate(const Load& load) override {
     return sum_of_losses(pipeline_, stages_, options_,
                          [&](sw::Index micro) { return load(pipeline_.mesh(), micro); });
@@ -123,6 +131,7 @@ class TrainedLlama final : public TrainedModel {
   sw::Pipeline<Job> pipeline_;
   sw::Stages<sw::llm::Llama<Mesh, Plan, T>> stages_;
   sw::Muon optimizer_;  ///< or AdamW for all
+  std::optional<sw::ReplicaGroup> group_;
   std::optional<sw::DiLoCo> diloco_;
 };
 

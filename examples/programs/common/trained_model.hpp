@@ -16,6 +16,7 @@
 
 #include <shardwise/llm/data/loaded_batch.hpp>
 #include <shardwise/mesh/mesh.hpp>
+#include <shardwise/train/replica_group.hpp>
 
 #include "step_job.hpp"
 
@@ -34,6 +35,8 @@ struct TrainSettings {
   std::array<double, 2> betas{0.9, 0.999};
   double epsilon = 1e-8;
   std::uint64_t seed = 1;
+  sw::ReplicaGroupSettings
+      group{};  ///< of replicas that are jobs of their own; without a quorum there are none
 };
 
 /// Texts of files by name; without a text, a file is removed.
@@ -48,6 +51,11 @@ class TrainedModel {
   /// Performs step number `step`; the result of replicas that train alone is their mean. Throws if its loss or its
   /// gradients are not finite.
   virtual StepResult make_step(std::int64_t step, double rate, const Load& load) = 0;
+
+  /// For replicas that are jobs of their own, before the first step: takes the state of those that are ahead.
+  virtual void join() = 0;
+  /// The steps that were made, if these are other than `step`, as the state is that of another replica.
+  virtual std::int64_t steps(std::int64_t step) const = 0;
 
   /// The sum of the losses of a step's targets, or of a replica's if replicas train alone.
   virtual double evaluate(const Load& load) = 0;

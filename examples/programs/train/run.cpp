@@ -59,7 +59,9 @@ sw::llm::BatchOptions batches_of(const TrainOptions& options) {
 }
 
 Replicas replicas_of(const StepJob& job, const Job& mesh) {
-  return job.local_steps > 0 ? Replicas{mesh.size<replica>(), mesh.rank<replica>()} : Replicas{};
+  if (job.local_steps == 0) return {};
+  if (job.replica_jobs > 1) return {job.replica_jobs, job.own_replica_job};
+  return {mesh.size<replica>(), mesh.rank<replica>()};
 }
 
 /// Throws `std::invalid_argument` unless replicas have just exchanged when their model is used.
@@ -303,6 +305,11 @@ void Run::open_data() {
   options_.data.empty() ? open_text(batches, replicas) : open_documents(batches, replicas);
 }
 
+/// Replicas that are jobs of their own each evaluate all.
+Replicas Run::evaluating(const Replicas& replicas) const {
+  return job().replica_jobs > 1 ? Replicas{} : replicas;
+}
+
 void Run::open_text(const sw::llm::BatchOptions& batches, const Replicas& replicas) {
   if (job().packed) throw std::invalid_argument("--packed is for documents: give --data");
   const std::vector<sw::Index> weights = weights_of(options_.mix);
@@ -325,7 +332,8 @@ void Run::open_text(const sw::llm::BatchOptions& batches, const Replicas& replic
     held_out.add(validation);
   }
   if (options_.evaluates())
-    held_out_.emplace(held_out, sw::llm::BatchSampler(held_out.size(), evaluated(batches)), replicas);
+    held_out_.emplace(held_out, sw::llm::BatchSampler(held_out.size(), evaluated(batches)),
+                      evaluating(replicas));
   data_.emplace(
       training,
       weights.empty() ? sw::llm::BatchSampler(training.size(), batches) : sw::llm::BatchSampler(mix, batches),
@@ -373,7 +381,7 @@ void Run::open_documents(const sw::llm::BatchOptions& batches, const Replicas& r
   note(*training, "");
   if (held_out) {
     note(*held_out, " for evaluation");
-    held_out_.emplace(*held_out, held_out->sampler(evaluated(batches)), replicas);
+    held_out_.emplace(*held_out, held_out->sampler(evaluated(batches)), evaluating(replicas));
   }
   data_.emplace(*training, weights.empty() ? training->sampler(batches) : training->sampler(batches, weights),
                 replicas);
@@ -475,7 +483,7 @@ sw::Json Run::settings() const {
   if (job().state == sw::StateType::bf16) all["optimizer_state"] = "bfloat16";
   if (job().local_steps > 0) {
     all["local_steps"] = job().local_steps;
-    all["replicas"] = job().sizes[1];
+    all["replicas"] = replicas_of(job());
     all["outer_rate"] = job().outer_rate;
     all["outer_momentum"] = job().outer_momentum;
   }

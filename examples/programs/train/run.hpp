@@ -99,6 +99,7 @@ class Run {
 
  private:
   void open_data();
+  Replicas evaluating(const Replicas& replicas) const;
   void open_text(const sw::llm::BatchOptions& batches, const Replicas& replicas);
   void open_documents(const sw::llm::BatchOptions& batches, const Replicas& replicas);
   /// Calls `add` if there is a log, and ends the log if it cannot be written.

@@ -60,7 +60,8 @@ int train(const TrainOptions& given) {
                                .max_norm = options.max_norm,
                                .betas = options.betas,
                                .epsilon = options.epsilon,
-                               .seed = options.seed};
+                               .seed = options.seed,
+                               .group = options.group};
   const std::unique_ptr<TrainedModel> model = make_trained_model(mesh, run.job(), settings);
   if (!options.from.empty()) model->load_from(options.from);
   run.print_job();
@@ -69,6 +70,8 @@ int train(const TrainOptions& given) {
   std::int64_t step = 0;  // completed steps
   Checkpoints checkpoints(run, step);
   if (checkpoints.wanted()) checkpoints.begin(*model);
+  model->join();
+  step = model->steps(step);
   RepeatedSteps repeated(run, *model);
   run.open_best(checkpoints.resumed());
   const std::int64_t begun = step;
@@ -89,7 +92,7 @@ int train(const TrainOptions& given) {
     });
     const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
     run.tell(step, {.loss = result.loss, .rate = rate, .norm = result.norm}, seconds);
-    ++step;
+    step = model->steps(step + 1);
     signal = largest(mesh, stop.asked());
     saved = checkpoints.after_step(signal != 0 || step == options.steps);
   }

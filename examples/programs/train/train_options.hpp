@@ -12,6 +12,7 @@
 #include <vector>
 
 #include <shardwise/train/rate_schedule.hpp>
+#include <shardwise/train/replica_group.hpp>
 
 #include "../common/step_job.hpp"
 
@@ -53,7 +54,8 @@ struct TrainOptions {
   double epsilon = 1e-8;
   std::optional<double> first;  ///< the initial rate of the warm-up, as a fraction of the highest
   std::uint64_t seed = 1;
-  double timeout = 600;  ///< seconds, see `sw::Watchdog`
+  double timeout = 600;              ///< seconds, see `sw::Watchdog`
+  sw::ReplicaGroupSettings group{};  ///< of replicas that are jobs of their own
   std::string progress = "plain";
 
   bool evaluates() const { return held_out > 0 || !validation.empty(); }

@@ -179,6 +179,26 @@ void add_plan(CLI::App& app, std::string& plan, std::filesystem::path& speeds) {
   }
 }
 
+/// The options of replicas that are jobs of their own.
+void add_replica_jobs(CLI::App& app, TrainOptions& options) {
+  app.option_defaults()->group("Replicas that train alone");
+  auto* quorum = app.add_option("--quorum", options.group.quorum,
+                                "replicas are jobs of their own, each started by its mpirun: HOST:PORT where "
+                                "shardwise-quorum listens; the batch is that of all");
+  app.add_option("--replica", options.group.replica, "the number of this replica, from 0")
+      ->check(CLI::NonNegativeNumber)
+      ->needs(quorum);
+  auto* token =
+      app.add_option("--token", options.group.token, "the file that shardwise-quorum --token names");
+  auto* interface =
+      app.add_option("--interface", options.group.interface,
+                     "network interface, such as eth0, where ranks listen for those of other replicas");
+  quorum->needs(app.get_option("--local-steps"))
+      ->needs(token)
+      ->needs(interface)
+      ->needs(app.get_option("--replica"));
+}
+
 /// Throws if an option's value is empty, such as that of an unset shell variable.
 void check_values(const CLI::App& app) {
   for (const CLI::Option* option : app.get_options()) {
@@ -220,7 +240,8 @@ void check_files(const TrainOptions& options) {
 
 /// Checks the number of ranks in terms of the options; the mesh would do so in terms of tp and kvr.
 void check_ranks(const JobOptions& job) {
-  const int asked = job.pp * job.replicas * job.dp.value_or(1) * job.cp * job.tp, ranks = sw::world().size();
+  const int asked = job.pp * (job.are_jobs ? 1 : job.replicas) * job.dp.value_or(1) * job.cp * job.tp,
+            ranks = sw::world().size();
   if (job.dp ? asked == ranks : ranks % asked == 0) return;
   auto option = [](const char* name, int value) { return std::string(name) + std::to_string(value); };
   throw std::invalid_argument(option("--pp ", job.pp) + option(" --replicas ", job.replicas) +
@@ -241,6 +262,7 @@ int train_program(int argc, char** argv, const Start& start) {
   CommandLine app("Trains a Llama on text over all ranks.", "shardwise-train");
   add_run_options(app, options, job, decay);
   add_job_options(app, job);
+  add_replica_jobs(app, options);
   add_from(app, options);
   add_plan(app, plan, speeds);
   app.option_defaults()->group("Run");
@@ -273,8 +295,18 @@ int train_program(int argc, char** argv, const Start& start) {
       add_job_options(chosen, job);
       chosen.parse(best_plan(job, speeds));
     }
+    if (!options.group.quorum.empty()) {
+      if (options.repeat_every > 0)
+        throw std::invalid_argument(
+            "--repeat-every does not go with --quorum: an exchange is not made twice");
+      if (options.group.replica >= job.replicas)
+        throw std::invalid_argument("--replica " + std::to_string(options.group.replica) + " of --replicas " +
+                                    std::to_string(job.replicas) + ": expected a number below it");
+      job.are_jobs = true;
+    }
     options.memory = static_cast<sw::Index>(job.memory);
     options.job = job_of(job, sw::any);  // all remaining ranks are data-parallel
+    options.job.own_replica_job = options.group.replica;
     if (!options.from.empty()) {
       options.job.own_context = sw::llm::read_llama_config(job.config).context;
       expect_weights(options.from, options.job.model);

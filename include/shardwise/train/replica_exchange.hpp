@@ -1,0 +1,174 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// What one rank of a replica exchanges in a round with the same rank of the others: see `ReplicaGroup`.
+
+#include <shardwise/comm/reducible.hpp>
+#include <shardwise/comm/tcp.hpp>
+
+namespace shardwise::detail {
+
+/// A message of the quorum: "epoch NUMBER STEP DONOR", and for each member "REPLICA:ROLE:ADDRESS,ADDRESS…", with an
+/// address of each rank.
+struct ReplicaEpoch {
+  struct Member {
+    int replica = 0;
+    char role = 'k';  ///< t: has trained; k: keeps its state; b: is behind, and takes the donor's
+    std::vector<std::string> addresses;
+  };
+  std::int64_t number = 0, step = 0;
+  int donor = 0;  ///< the number of a replica
+  std::vector<Member> members;
+  std::size_t own = 0;  ///< the place of this replica among them
+  int trained = 0;      ///< how many have
+
+  /// Throws `std::runtime_error` if the message is not as described, or does not name this replica.
+  ReplicaEpoch(const std::string& message, int replica, int ranks);
+};
+
+/// Connections to the other members. All functions throw `PeerLost` with the number of a replica that does not respond
+/// for `silence` seconds.
+class ReplicaExchange {
+ public:
+  /// Each member connects to those before it, and says the token, the epoch's number, and its own.
+  ReplicaExchange(const ReplicaEpoch& epoch, int rank, const TcpSocket& listener, const std::string& token,
+                  double silence);
+  /// The donor's state, if this replica is behind; otherwise nothing.
+  std::vector<std::vector<char>> take_state(std::span<const std::span<char>> state);
+  /// sum = the terms of all that have trained, added in the order of the members, so with the same bits on all. Each
+  /// adds a part, and sends it to the others.
+  void add(std::span<const char> terms, std::span<char> sum, DataType type);
+
+ private:
+  const ReplicaEpoch& epoch_;
+  double silence_;
+  std::vector<TcpSocket> to_;  ///< by place; none to itself
+};
+
+}  // namespace shardwise::detail
+
+#ifdef SHARDWISE_BODIES
+
+#include <sstream>
+
+namespace shardwise::detail {
+
+SHARDWISE_INLINE ReplicaEpoch::ReplicaEpoch(const std::string& message, int replica, int ranks) {
+  std::istringstream words(message);
+  std::string word;
+  words >> word >> number >> step >> donor;
+  bool is_member = false;
+  while (words >> word) {
+    std::string_view rest = word;
+    Member member;
+    const std::string_view named = take_part(rest, ':'), role = take_part(rest, ':');
+    std::from_chars(named.data(), named.data() + named.size(), member.replica);
+    member.role = role == "t" || role == "k" || role == "b" ? role[0] : '?';
+    while (!rest.empty()) member.addresses.emplace_back(take_part(rest, ','));
+    if (std::ssize(member.addresses) != ranks || member.role == '?')
+      fail<std::runtime_error>({"the quorum's message '", excerpt(message), "' has a wrong member"});
+    if (member.replica == replica) own = members.size();
+    is_member = is_member || member.replica == replica;
+    trained += member.role == 't' ? 1 : 0;
+    members.push_back(std::move(member));
+  }
+  if (!is_member)
+    fail<std::runtime_error>({"the quorum's message '", excerpt(message), "' does not name it"});
+}
+
+SHARDWISE_INLINE ReplicaExchange::ReplicaExchange(const ReplicaEpoch& epoch, int rank,
+                                                  const TcpSocket& listener, const std::string& token,
+                                                  double silence)
+    : epoch_(epoch), silence_(silence), to_(epoch.members.size()) {
+  using Clock = std::chrono::steady_clock;
+  const auto& members = epoch.members;
+  const auto hello = [&](const ReplicaEpoch::Member& member) {
+    return token + " " + std::to_string(epoch.number) + " " + std::to_string(member.replica);
+  };
+  for (std::size_t i = 0; i < epoch.own; ++i) {
+    try {
+      to_[i] = TcpSocket::connect(members[i].addresses[static_cast<std::size_t>(rank)], silence);
+      to_[i].send_line(hello(members[epoch.own]), silence);
+    } catch (const PeerLost& lost) {
+      throw PeerLost(members[i].replica, lost.what());
+    }
+  }
+  const auto end = Clock::now() + std::chrono::duration<double>(silence);
+  for (;;) {
+    const auto missing = std::find_if(to_.begin() + static_cast<std::ptrdiff_t>(epoch.own) + 1, to_.end(),
+                                      [](const TcpSocket& each) { return !each; });
+    if (missing == to_.end()) return;
+    const double left = std::chrono::duration<double>(end - Clock::now()).count();
+    if (left < 0)
+      throw PeerLost(members[static_cast<std::size_t>(missing - to_.begin())].replica, "it does not connect");
+    try {
+      TcpSocket caller = listener.accept(left);
+      const std::string said = caller.read_line(std::min(1., left), 400);  // a stranger delays it by a second
+      for (std::size_t i = epoch.own + 1; i < to_.size(); ++i)
+        if (!to_[i] && same_token(said, hello(members[i]))) to_[i] = std::move(caller);
+    } catch (const PeerLost&) {
+      continue;  // until the time is over
+    }
+  }
+}
+
+SHARDWISE_INLINE std::vector<std::vector<char>> ReplicaExchange::take_state(
+    std::span<const std::span<char>> state) {
+  const auto& mine = epoch_.members[epoch_.own];
+  std::vector<std::vector<char>> taken;
+  for (const std::span<char> block : state) {
+    std::vector<TcpTransfer> transfers;
+    for (std::size_t i = 0; i < to_.size(); ++i) {
+      const auto& other = epoch_.members[i];
+      TcpTransfer transfer{.peer = other.replica, .socket = &to_[i]};
+      if (mine.replica == epoch_.donor && other.role == 'b') transfer.out = block;
+      if (mine.role == 'b' && other.replica == epoch_.donor) transfer.in = taken.emplace_back(block.size());
+      transfers.push_back(transfer);
+    }
+    transfer(std::move(transfers), silence_);
+  }
+  return taken;
+}
+
+SHARDWISE_INLINE void ReplicaExchange::add(std::span<const char> terms, std::span<char> sum, DataType type) {
+  const auto width = static_cast<std::size_t>(size_of(type));
+  const auto part = [&](auto all, std::size_t i) {
+    const std::size_t count = all.size() / width, first = count * i / to_.size();
+    return all.subspan(first * width, (count * (i + 1) / to_.size() - first) * width);
+  };
+  const auto has_trained = [&](std::size_t i) { return epoch_.members[i].role == 't'; };
+  const std::span<char> mine = part(sum, epoch_.own);
+  std::vector<std::vector<char>> received(to_.size());
+  std::vector<TcpTransfer> there, back;
+  for (std::size_t i = 0; i < to_.size(); ++i) {
+    if (i == epoch_.own) continue;
+    const int peer = epoch_.members[i].replica;
+    if (has_trained(i)) received[i].resize(mine.size());
+    const std::span<const char> sent = has_trained(epoch_.own) ? part(terms, i) : terms.first(0);
+    there.push_back({.peer = peer, .socket = &to_[i], .out = sent, .in = received[i]});
+    back.push_back({.peer = peer, .socket = &to_[i], .out = mine, .in = part(sum, i)});
+  }
+  transfer(std::move(there), silence_);
+  std::ranges::fill(mine, 0);
+  for (std::size_t i = 0; i < to_.size(); ++i) {
+    if (!has_trained(i)) continue;
+    const char* const from = i == epoch_.own ? part(terms, i).data() : received[i].data();
+    const auto add = [&]<class T>(T) {
+      for (std::size_t at = 0; at < mine.size(); at += sizeof(T)) {
+        T value, term;
+        std::memcpy(&value, mine.data() + at, sizeof(T));
+        std::memcpy(&term, from + at, sizeof(T));
+        value += term;
+        std::memcpy(mine.data() + at, &value, sizeof(T));
+      }
+    };
+    type == DataType::f64 ? add(0.) : add(0.f);
+  }
+  transfer(std::move(back), silence_);
+}
+
+}  // namespace shardwise::detail
+
+#endif
