@@ -26,7 +26,7 @@ namespace shardwise {
 
 namespace detail {
 
-/// What an outer step of replicas that are jobs of their own had.
+/// The result of a round, an outer step of replicas that are jobs of their own.
 struct ReplicaRound {
   std::int64_t step = 0;  ///< outer steps before it, with whose state all begin
   int trained = 0;        ///< replicas whose terms are in the sum; 0: there is no sum

@@ -3,7 +3,7 @@
 #pragma once
 
 /// @file
-/// What one rank of a replica exchanges in a round with the same rank of the others: see `ReplicaGroup`.
+/// The exchange of one rank of a replica with the same rank of the others, in a round: see `ReplicaGroup`.
 
 #include <shardwise/comm/reducible.hpp>
 #include <shardwise/comm/tcp.hpp>

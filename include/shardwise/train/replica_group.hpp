@@ -36,14 +36,13 @@ class ReplicaGroup {
   /// `std::runtime_error` on all ranks if the token or the interface is not as it should be.
   ReplicaGroup(const Communicator& ranks, ReplicaGroupSettings settings);
 
-  /// A round. `state`: this rank's blocks that are equal in all replicas, of `type`, f32 or f64. `terms`: what it adds,
-  /// empty if it has not trained; after a round with `trained` above 0, `sum` is that of all. `job`: equal in all
+  /// A round. `state`: this rank's blocks that are equal in all replicas, of `type`, f32 or f64. `terms`: those
+  /// it adds, empty if it has not trained; after a round with `trained` above 0, `sum` is that of all. `job`: equal in all
   /// replicas, or the quorum refuses this one. Throws `std::runtime_error` on all ranks if the quorum refuses, or is not
   /// reached in time. Collective.
   detail::ReplicaRound make_round(std::int64_t step, std::span<const std::span<char>> state,
                                   std::span<const char> terms, std::span<char> sum, DataType type,
                                   std::uint64_t job);
-  const Communicator& ranks() const { return ranks_; }
 
  private:
   template <class F>
@@ -97,8 +96,8 @@ std::string ReplicaGroup::on_first_rank(F f) const {
   return text.substr(1);
 }
 
-/// The quorum's answer, which begins with one of the `wanted` words. If the connection ends meanwhile, it connects again; what the
-/// quorum then says of this round is "again".
+/// The quorum's answer, which begins with one of the `wanted` words. If the connection ends meanwhile, it connects again,
+/// and the answer about a round is "again".
 SHARDWISE_INLINE std::string ReplicaGroup::answer(const std::string& message, std::string_view wanted,
                                                   std::uint64_t job) {
   using Clock = std::chrono::steady_clock;
