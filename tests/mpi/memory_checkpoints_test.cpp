@@ -200,6 +200,41 @@ TEST_CASE("a save that was cut off, another job's step, and damage") {
   CHECK(run.is(20));
 }
 
+TEST_CASE("a damaged copy of a block is not taken") {
+  const int all = sw::world().size();
+  if (all < 2) return;
+  const ScratchFolder scratch;
+  const Job job(first_ranks(all), 1, scratch);
+  Run run(job.mesh(1));
+  Two memory(job.ranks, job.folder);
+  run.fill(30);
+  memory.save(30, run.contents);
+  const auto flip = [&](int host) {
+    sw::world().barrier();
+    if (sw::world().rank() != 0) return;
+    std::string name;
+    for (const auto& each :
+         std::filesystem::directory_iterator(scratch / ("host" + std::to_string(host)) / "step-00000030"))
+      if (each.path().filename() != "manifest.json" && std::filesystem::file_size(each) > 0)
+        name = std::max(name, each.path().string());
+    std::fstream file(name, std::ios::in | std::ios::out | std::ios::binary);
+    char byte = 0;
+    file.seekg(3).get(byte);
+    file.seekp(3).put(static_cast<char>(byte ^ 1));
+  };
+  flip(0);
+  sw::world().barrier();
+  memory.load(run.contents);
+  CHECK(run.is(30));
+  memory.load(run.contents);  // the copy that was damaged is whole again
+  CHECK(run.is(30));
+  for (int host = 0; host < all; ++host) flip(host);  // of one file, as ranks' names are sorted
+  sw::world().barrier();
+  if (all == 2)
+    CHECK(error_of([&] { memory.load(run.contents); }).find("do not have all blocks of a step") !=
+          std::string::npos);
+}
+
 TEST_CASE("a host without room makes the save fail on all ranks, and the step before stays") {
   const ScratchFolder scratch;
   const int all = sw::world().size();

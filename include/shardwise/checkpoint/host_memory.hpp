@@ -54,8 +54,9 @@ class HostMemory {
     }
   }
   static constexpr Index part_bytes = 8 << 20;  ///< that are sent at a time
-  std::vector<Held> held() const;
-  Found found() const;
+  /// `verified`: with right checksums.
+  std::vector<Held> held(bool verified) const;
+  Found found(bool verified = false) const;
   std::string manifest_text(const Found& found) const;
   int first_on(std::size_t host) const { return hosts().ranks_on(static_cast<int>(host)).front(); }
   /// Calls f(path, step) for this host's steps, whole or not. Other files are not touched.
@@ -199,7 +200,7 @@ SHARDWISE_INLINE void HostMemory::write_files(const CheckpointPieces& pieces, co
   }
 }
 
-SHARDWISE_INLINE std::vector<HostMemory::Held> HostMemory::held() const {
+SHARDWISE_INLINE std::vector<HostMemory::Held> HostMemory::held(bool verified) const {
   std::vector<Held> all;
   for_each_step([&](const Path& path, Index step) {
     if (path != path_of(step)) return;
@@ -214,6 +215,18 @@ SHARDWISE_INLINE std::vector<HostMemory::Held> HostMemory::held() const {
         const auto bytes = std::filesystem::file_size(path / file.name, error);
         if (!error && static_cast<Index>(bytes) == file.bytes) held.of.push_back(i);
       }
+      CheckpointReader reader(path, manifest);
+      for (const CheckpointTensor& tensor : manifest.tensors) {
+        for (const CheckpointPiece& piece : tensor.pieces) {
+          const auto file = static_cast<int>(piece.file);
+          if (!verified || !std::ranges::binary_search(held.of, file)) continue;
+          reader.for_each_group(
+              tensor, piece, rows_of(piece), [](Index, const char*, Index) {},
+              [&](Range, bool is_right) {
+                if (!is_right) std::erase(held.of, file);
+              });
+        }
+      }
       all.push_back(std::move(held));
     } catch (const std::runtime_error&) {  // no checkpoint, or damaged: another host may have it
     }
@@ -221,11 +234,11 @@ SHARDWISE_INLINE std::vector<HostMemory::Held> HostMemory::held() const {
   return all;
 }
 
-SHARDWISE_INLINE HostMemory::Found HostMemory::found() const {
+SHARDWISE_INLINE HostMemory::Found HostMemory::found(bool verified) const {
   std::string mine;
   throw_on_all_ranks(ranks_, "the checkpoints in the hosts' memory, " + folder_.string(), [&] {
     if (!is_first_on_host()) return;
-    for (const Held& held : held()) {
+    for (const Held& held : held(verified)) {
       mine += std::to_string(held.step) + ' ' + held.checksum + ' ' + std::to_string(held.files);
       for (const int rank : held.of) mine += ' ' + std::to_string(rank);
       mine += '\n';
@@ -338,7 +351,7 @@ SHARDWISE_INLINE void HostMemory::fetch(const Found& found, CollectiveWrite& wor
 SHARDWISE_INLINE LoadedCheckpoint HostMemory::load(const CheckpointContents& contents,
                                                    const LoadCheckpointOptions& options) {
   CollectiveWrite work(ranks_, "the checkpoint in the hosts' memory, " + folder_.string());
-  const Found newest = found();
+  const Found newest = found(true);
   if (newest.step < 0) {
     fail<std::runtime_error>(
         {work.task, ": the ", hosts().count(), " hosts do not have all blocks of a step"});
