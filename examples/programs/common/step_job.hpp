@@ -131,7 +131,7 @@ inline void check_combination(const StepJob& job) {
   if (job.local_steps > 0 && job.batch % (replicas_of(job) * job.micro_batches) != 0) {
     throw std::invalid_argument("--local-steps: --batch " + std::to_string(job.batch) +
                                 " is not a multiple of --replicas times --micro-batches, " +
-                                std::to_string(job.sizes[1] * job.micro_batches));
+                                std::to_string(replicas_of(job) * job.micro_batches));
   }
   const bool plain = job.zero_level == 0 && !job.sequence_parallel;
   if (job.model.experts) {

@@ -107,7 +107,9 @@ bool Checkpoints::resume_from_memory(const std::optional<std::filesystem::path>&
   }
   check_run(from, notes);
   try {
-    print_resumed(from, memory_->load(*contents_));
+    const sw::LoadedCheckpoint loaded = memory_->load(*contents_);
+    if (step_ != *newest) throw std::runtime_error("it is damaged on all hosts that have it");
+    print_resumed(from, loaded);
   } catch (const std::runtime_error& error) {
     if (!last) throw;  // the blocks may have changed
     if (run_.prints()) std::fprintf(stderr, "WARNING: %s: %s\n", from.c_str(), error.what());
@@ -160,6 +162,21 @@ void Checkpoints::keep_as_before(const sw::Json& before) {
     std::printf("--keep %d: the next save deletes the oldest of %d checkpoints in %s\n", keep, there,
                 options.save.c_str());
   }
+}
+
+void Checkpoints::set_aside_ahead() {
+  if (!checkpointer_) return;
+  sw::throw_on_all_ranks(contents_->ranks(), "checkpoints of more steps than the other replicas have", [&] {
+    if (contents_->ranks().rank() != 0) return;
+    for (const std::filesystem::path& folder : step_folders(run_.options().save)) {
+      if (is_set_aside(folder) || step_in_name(folder) <= step_) continue;
+      std::fprintf(stderr,
+                   "WARNING: %s has other parameters than the other replicas: it is renamed to ….damaged\n",
+                   folder.c_str());
+      std::filesystem::rename(folder, folder.string() + ".damaged");
+    }
+  });
+  if (memory_) memory_->clear();
 }
 
 std::optional<std::string> Checkpoints::save() {

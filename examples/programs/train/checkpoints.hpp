@@ -31,6 +31,9 @@ class Checkpoints {
   /// Whether the run resumed from a checkpoint.
   bool resumed() const { return resumed_; }
 
+  /// Renames checkpoints of more steps than there are now, as this replica has taken the state of others with fewer.
+  void set_aside_ahead();
+
   /// Saves at intervals; and before the run ends, when it also waits for the writes to finish. Returns whether
   /// nothing is lost if the run ends here. Throws `std::runtime_error` after `most_failed` consecutive failed saves
   /// if the run would continue, because it might never save again.

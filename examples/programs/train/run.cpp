@@ -305,6 +305,14 @@ void Run::open_data() {
   options_.data.empty() ? open_text(batches, replicas) : open_documents(batches, replicas);
 }
 
+sw::ReplicaGroupSettings Run::replica_group() const {
+  sw::ReplicaGroupSettings group = options_.group;
+  sw::Json all = settings();
+  for (const char* path : {"text_files", "validation_files"}) all.erase(path);
+  group.same = sw::Fingerprint().add(all.dump()).value();
+  return group;
+}
+
 /// Replicas that are jobs of their own each evaluate all.
 Replicas Run::evaluating(const Replicas& replicas) const {
   return job().replica_jobs > 1 ? Replicas{} : replicas;
@@ -432,7 +440,7 @@ sw::llm::LlamaTokens Run::special_tokens() const {
 
 void Run::evaluate(TrainedModel& model, std::int64_t step) {
   held_out_loss_.reset();
-  if (!held_out_ || (step % options_.evaluate_every != 0 && step != options_.steps && step != begun_)) return;
+  if (!held_out_ || (step % options_.evaluate_every != 0 && step < options_.steps && step != begun_)) return;
   std::array<double, 2> sums{};  // of losses, and of targets that count
   for (sw::Index part = 0; held_out_->has(part); ++part) {
     sw::Index counted = 0;

@@ -71,6 +71,8 @@ class Run {
   void evaluate(TrainedModel& model, std::int64_t step);
   /// The same after the last step, with a line of its own in the log.
   void evaluate_last(TrainedModel& model, std::int64_t step);
+  /// How this replica reaches its group. All replicas have the same `settings`, except paths.
+  sw::ReplicaGroupSettings replica_group() const;
   /// Settings by name: those that a resumed run must share with the previous one, and those that it may change.
   sw::Json settings() const;
   /// The files of the model's tokenizer and dialogues by name, of rank 0. An export and each checkpoint have them beside

@@ -61,7 +61,7 @@ int train(const TrainOptions& given) {
                                .betas = options.betas,
                                .epsilon = options.epsilon,
                                .seed = options.seed,
-                               .group = options.group};
+                               .group = run.replica_group()};
   const std::unique_ptr<TrainedModel> model = make_trained_model(mesh, run.job(), settings);
   if (!options.from.empty()) model->load_from(options.from);
   run.print_job();
@@ -71,7 +71,10 @@ int train(const TrainOptions& given) {
   Checkpoints checkpoints(run, step);
   if (checkpoints.wanted()) checkpoints.begin(*model);
   model->join();
-  step = model->steps(step);
+  if (const std::int64_t joined = model->steps(step); joined != step) {
+    step = joined;
+    checkpoints.set_aside_ahead();
+  }
   RepeatedSteps repeated(run, *model);
   run.open_best(checkpoints.resumed());
   const std::int64_t begun = step;
@@ -94,7 +97,7 @@ int train(const TrainOptions& given) {
     run.tell(step, {.loss = result.loss, .rate = rate, .norm = result.norm}, seconds);
     step = model->steps(step + 1);
     signal = largest(mesh, stop.asked());
-    saved = checkpoints.after_step(signal != 0 || step == options.steps);
+    saved = checkpoints.after_step(signal != 0 || step >= options.steps);
   }
   if (signal != 0) return stopped_run(run, signal, step, saved);
   const auto recorded = recording.plan();

@@ -192,7 +192,8 @@ void add_replica_jobs(CLI::App& app, TrainOptions& options) {
       app.add_option("--token", options.group.token, "the file that shardwise-quorum --token names");
   auto* interface =
       app.add_option("--interface", options.group.interface,
-                     "network interface, such as eth0, where ranks listen for those of other replicas");
+                     "network interface, such as eth0, where ranks listen for those of other replicas")
+          ->needs(quorum);
   quorum->needs(app.get_option("--local-steps"))
       ->needs(token)
       ->needs(interface)
@@ -240,11 +241,11 @@ void check_files(const TrainOptions& options) {
 
 /// Checks the number of ranks in terms of the options; the mesh would do so in terms of tp and kvr.
 void check_ranks(const JobOptions& job) {
-  const int asked = job.pp * (job.are_jobs ? 1 : job.replicas) * job.dp.value_or(1) * job.cp * job.tp,
-            ranks = sw::world().size();
+  const int replicas = job.are_jobs ? 1 : job.replicas,
+            asked = job.pp * replicas * job.dp.value_or(1) * job.cp * job.tp, ranks = sw::world().size();
   if (job.dp ? asked == ranks : ranks % asked == 0) return;
   auto option = [](const char* name, int value) { return std::string(name) + std::to_string(value); };
-  throw std::invalid_argument(option("--pp ", job.pp) + option(" --replicas ", job.replicas) +
+  throw std::invalid_argument(option("--pp ", job.pp) + option(" --replicas ", replicas) +
                               (job.dp ? option(" --dp ", *job.dp) : "") +
                               (job.cp > 1 ? option(" --cp ", job.cp) : "") + option(" --tp ", job.tp) +
                               (job.dp ? option(" are ", asked) : option(" need a multiple of ", asked)) +
@@ -288,13 +289,6 @@ int train_program(int argc, char** argv, const Start& start) {
       throw std::invalid_argument("--from is " + options.from.string() +
                                   ", expected a folder with model.safetensors: GGUF is not trained");
     if (!options.from.empty()) job.config = options.from / "config.json";
-    if (!plan.empty()) {
-      if (options.from.empty())
-        job.vocabulary = sw::llm::Tokenizer::from_folder({}, options.tokenizer).vocabulary();
-      CLI::App chosen;
-      add_job_options(chosen, job);
-      chosen.parse(best_plan(job, speeds));
-    }
     if (!options.group.quorum.empty()) {
       if (options.repeat_every > 0)
         throw std::invalid_argument(
@@ -303,6 +297,13 @@ int train_program(int argc, char** argv, const Start& start) {
         throw std::invalid_argument("--replica " + std::to_string(options.group.replica) + " of --replicas " +
                                     std::to_string(job.replicas) + ": expected a number below it");
       job.are_jobs = true;
+    }
+    if (!plan.empty()) {
+      if (options.from.empty())
+        job.vocabulary = sw::llm::Tokenizer::from_folder({}, options.tokenizer).vocabulary();
+      CLI::App chosen;
+      add_job_options(chosen, job);
+      chosen.parse(best_plan(job, speeds));
     }
     options.memory = static_cast<sw::Index>(job.memory);
     options.job = job_of(job, sw::any);  // all remaining ranks are data-parallel

@@ -56,6 +56,7 @@ class HostMemory {
   static constexpr Index part_bytes = 8 << 20;  ///< that are sent at a time
   /// `verified`: with right checksums.
   std::vector<Held> held(bool verified) const;
+  void keep_undamaged(const Path& path, const CheckpointManifest& manifest, std::vector<int>& files) const;
   Found found(bool verified = false) const;
   std::string manifest_text(const Found& found) const;
   int first_on(std::size_t host) const { return hosts().ranks_on(static_cast<int>(host)).front(); }
@@ -200,6 +201,27 @@ SHARDWISE_INLINE void HostMemory::write_files(const CheckpointPieces& pieces, co
   }
 }
 
+/// Removes the files with wrong checksums, or that cannot be read, from a list.
+SHARDWISE_INLINE void HostMemory::keep_undamaged(const Path& path, const CheckpointManifest& manifest,
+                                                 std::vector<int>& files) const {
+  CheckpointReader reader(path, manifest);
+  for (const CheckpointTensor& tensor : manifest.tensors) {
+    for (const CheckpointPiece& piece : tensor.pieces) {
+      const auto file = static_cast<int>(piece.file);
+      if (!std::ranges::binary_search(files, file)) continue;
+      bool is_right = true;
+      try {
+        reader.for_each_group(
+            tensor, piece, rows_of(piece), [](Index, const char*, Index) {},
+            [&](Range, bool group_is_right) { is_right = is_right && group_is_right; });
+      } catch (const std::runtime_error&) {
+        is_right = false;
+      }
+      if (!is_right) std::erase(files, file);
+    }
+  }
+}
+
 SHARDWISE_INLINE std::vector<HostMemory::Held> HostMemory::held(bool verified) const {
   std::vector<Held> all;
   for_each_step([&](const Path& path, Index step) {
@@ -215,18 +237,7 @@ SHARDWISE_INLINE std::vector<HostMemory::Held> HostMemory::held(bool verified) c
         const auto bytes = std::filesystem::file_size(path / file.name, error);
         if (!error && static_cast<Index>(bytes) == file.bytes) held.of.push_back(i);
       }
-      CheckpointReader reader(path, manifest);
-      for (const CheckpointTensor& tensor : manifest.tensors) {
-        for (const CheckpointPiece& piece : tensor.pieces) {
-          const auto file = static_cast<int>(piece.file);
-          if (!verified || !std::ranges::binary_search(held.of, file)) continue;
-          reader.for_each_group(
-              tensor, piece, rows_of(piece), [](Index, const char*, Index) {},
-              [&](Range, bool is_right) {
-                if (!is_right) std::erase(held.of, file);
-              });
-        }
-      }
+      if (verified) keep_undamaged(path, manifest, held.of);
       all.push_back(std::move(held));
     } catch (const std::runtime_error&) {  // no checkpoint, or damaged: another host may have it
     }

@@ -10,6 +10,7 @@
 #include <chrono>
 #include <filesystem>
 #include <memory>
+#include <optional>
 
 #include <shardwise/base/bodies.hpp>
 #include <shardwise/base/text.hpp>
@@ -46,8 +47,10 @@ class TcpSocket {
   std::string address() const;  ///< this side's
   TcpSocket accept(double seconds) const;
   void send_line(std::string line, double seconds);
-  /// Without its end. `seconds` below zero: no limit, as long as the other side's host responds.
-  std::string read_line(double seconds, std::size_t longest = 1 << 24);
+  /// Without its end. Waits for it as long as the other side's host responds.
+  std::string read_line();
+  /// The same without waiting; none if it has not arrived yet.
+  std::optional<std::string> line_so_far(std::size_t longest = 1 << 24);
   /// Moves bytes that arrived behind a line; returns how many.
   std::size_t take_rest(std::span<char> to);
 
@@ -194,20 +197,28 @@ SHARDWISE_INLINE void TcpSocket::send_line(std::string line, double seconds) {
   transfer({{.peer = -1, .socket = this, .out = line}}, seconds);
 }
 
-SHARDWISE_INLINE std::string TcpSocket::read_line(double seconds, std::size_t longest) {
-  while (rest_.find('\n') == rest_.npos) {
+SHARDWISE_INLINE std::optional<std::string> TcpSocket::line_so_far(std::size_t longest) {
+  for (std::size_t end = rest_.find('\n');; end = rest_.find('\n')) {
+    if (end != rest_.npos) {
+      std::string line = rest_.substr(0, end);
+      rest_.erase(0, end + 1);
+      return line;
+    }
     if (rest_.size() > longest) throw PeerLost(-1, "a line is too long");
-    if (!wait(POLLIN, seconds)) lose_peer("read", ETIMEDOUT);
     char part[4096];
     const ssize_t count = ::recv(file_, part, sizeof(part), 0);
     if (count == 0) throw PeerLost(-1, "the connection has ended");
-    if (count < 0 && errno != EAGAIN && errno != EINTR) lose_peer("read");
+    if (count < 0 && errno == EAGAIN) return std::nullopt;
+    if (count < 0 && errno != EINTR) lose_peer("read");
     if (count > 0) rest_.append(part, static_cast<std::size_t>(count));
   }
-  const std::size_t end = rest_.find('\n');
-  std::string line = rest_.substr(0, end);
-  rest_.erase(0, end + 1);
-  return line;
+}
+
+SHARDWISE_INLINE std::string TcpSocket::read_line() {
+  for (;;) {
+    if (std::optional<std::string> line = line_so_far()) return *std::move(line);
+    wait(POLLIN, -1);
+  }
 }
 
 SHARDWISE_INLINE std::size_t TcpSocket::take_rest(std::span<char> to) {

@@ -34,8 +34,9 @@ struct ReplicaRound {
 };
 /// `ReplicaGroup::make_round` of a group.
 using MakeReplicaRound = ReplicaRound (*)(void* group, std::int64_t step,
-                                          std::span<const std::span<char>> state, std::span<const char> terms,
-                                          std::span<char> sum, DataType type, std::uint64_t job);
+                                          std::span<const std::span<char>> state, bool trained,
+                                          std::span<const char> terms, std::span<char> sum, DataType type,
+                                          std::uint64_t job);
 
 }  // namespace detail
 
@@ -61,17 +62,16 @@ class DiLoCo {
   /// this. Only the inner steps are in plans and recorders. Errors of `step` are then also those of
   /// `ReplicaGroup::make_round`.
   template <class Group>
-    requires requires(Group& group) { group.make_round(0, {}, {}, {}, DataType::f32, 0); }
+    requires requires(Group& group) { group.make_round(0, {}, true, {}, {}, DataType::f32, 0); }
   explicit DiLoCo(Group& group, const DiLoCoSettings& settings = {}, const ReduceOptions& options = {})
       : DiLoCo(settings, options) {
     group_ = &group;
     round_ = [](void* to, auto... arguments) { return static_cast<Group*>(to)->make_round(arguments...); };
   }
 
-  /// For replicas that are jobs of their own, before the first step, also after a checkpoint was loaded: a replica
-  /// that is behind the others waits for their next outer step, and takes their parameters and momentum. Returns
-  /// `steps()`. Collective over the replica. Throws as `step`; and `std::invalid_argument`
-  /// if parameters have several compute types.
+  /// For replicas that are jobs of their own, before the first step, also after a checkpoint was loaded: one that is
+  /// behind the others waits for their next outer step, and takes their parameters and momentum. Returns `steps()`.
+  /// Collective over the replica. Throws as `step`, and `std::invalid_argument` for several compute types.
   template <class Module, class Update>
   std::int64_t join(Module& module, const Optimizer<Update>& inner) {
     know(detail::parameters_of(module));
@@ -121,7 +121,7 @@ class DiLoCo {
   }
 
  private:
-  constexpr DiLoCo(const DiLoCoSettings& settings, const ReduceOptions& options)
+  constexpr DiLoCo(const DiLoCoSettings& settings, const ReduceOptions& options)  // of no replicas yet
       : settings_(settings), options_(detail::finishing(options)) {
     if (settings.inner_steps < 1)
       detail::fail({"DiLoCo: inner_steps is ", settings.inner_steps, ", which must be 1 or more"});
@@ -163,9 +163,12 @@ class DiLoCo {
   template <class Update>
   constexpr void take_values(const Optimizer<Update>& inner) {
     for (Outer& outer : outers_) {
-      on_values(outer, inner.master(outer.number), 0, 1, [](Index count, auto value, auto* parameter) {
-        for (Index i = 0; i < count; ++i) parameter[i] = value.value(i);
-      });
+      // Outer parameters that were just taken have more bits than parameters without masters.
+      const Buffer master = inner.master(outer.number);
+      on_values(outer, master ? master : outer.state.master, 0, 1,
+                [](Index count, auto value, auto* parameter) {
+                  for (Index i = 0; i < count; ++i) parameter[i] = value.value(i);
+                });
     }
   }
   /// Calls f(count, values, outer parameters) for the part of a parameter that this rank updates. Returns that part,
@@ -221,21 +224,24 @@ class DiLoCo {
   }
   /// A round of replicas that are jobs of their own: the outer step, or none if no replica has trained.
   [[gnu::noinline]] void exchange(bool trained) {
-    detail::Fnv1a job;
-    const auto add = [&](double number) { job.add(std::bit_cast<std::uint64_t>(number)); };
-    add(settings_.inner_steps), add(settings_.outer.rate), add(settings_.outer.momentum);
+    detail::Fnv1a job;  // equal in all replicas
+    for (const double number : {1. * settings_.inner_steps, settings_.outer.rate, settings_.outer.momentum})
+      job.add(std::bit_cast<std::uint64_t>(number));
     std::vector<std::span<char>> state;
     std::size_t bytes = 0;
     const DataType type = outers_.empty() ? DataType::f32 : detail::wide(outers_[0].cell->stored.type);
     for (const Outer& outer : outers_) {
       if (detail::wide(outer.cell->stored.type) != type)
-        throw std::invalid_argument(
-            "DiLoCo: replicas that are jobs of their own need one compute type for all parameters");
+        throw std::invalid_argument("DiLoCo: parameters have several compute types, and replicas are jobs");
       const auto own = static_cast<std::size_t>(outer.state.master->bytes);
       for (const Buffer& block : {outer.state.master, outer.state.first})
         if (block) state.emplace_back(static_cast<char*>(block->data), own);
-      add(static_cast<double>(own));
       bytes += own;
+      const detail::AnyBox box = outer.cell->stored.with_layout(outer.cell->layouts.finished).box();
+      for (int dim = 0; dim < box.size.size(); ++dim) {
+        for (const Index number : {outer.cell->stored.shape[dim], box.begin[dim], box.size[dim]})
+          job.add(static_cast<std::uint64_t>(number));
+      }
     }
     std::vector<char> terms(trained ? bytes : 0), sum(bytes);
     const auto with_each = [&](std::vector<char>& all, auto f) {  // f(outer, its elements of all)
@@ -253,15 +259,16 @@ class DiLoCo {
         });
       });
     }
-    const detail::ReplicaRound round = round_(group_, outer_steps_, state, terms, sum, type, job.value);
+    const detail::ReplicaRound round =
+        round_(group_, outer_steps_, state, trained, terms, sum, type, job.value);
     outer_steps_ = round.step + (round.trained > 0 ? 1 : 0);
     if (round.trained == 0 && !round.behind) return;
     detail::Buckets gathers(options_.bucket_bytes, options_.in_background);
     with_each(sum, [&](Outer& outer, char* at) {
       detail::with_floating(type, [&]<class C>(C) {
-        auto* const gradient = reinterpret_cast<C*>(at);
-        for (Index i = 0; i < outer.state.master->bytes / static_cast<Index>(sizeof(C)); ++i)
-          gradient[i] /= static_cast<C>(std::max(round.trained, 1));
+        const Index count = outer.state.master->bytes / static_cast<Index>(sizeof(C));
+        for (C& term : std::span(reinterpret_cast<C*>(at), static_cast<std::size_t>(count)))
+          term /= static_cast<C>(std::max(round.trained, 1));
       });
       update(outer, round.trained > 0 ? at : nullptr, gathers);
     });

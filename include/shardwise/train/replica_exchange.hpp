@@ -29,12 +29,12 @@ struct ReplicaEpoch {
 };
 
 /// Connections to the other members. All functions throw `PeerLost` with the number of a replica that does not respond
-/// for `silence` seconds.
+/// for `silence` seconds, or, where it may wait for a third one, for `patience`.
 class ReplicaExchange {
  public:
   /// Each member connects to those before it, and says the token, the epoch's number, and its own.
   ReplicaExchange(const ReplicaEpoch& epoch, int rank, const TcpSocket& listener, const std::string& token,
-                  double silence);
+                  double silence, double patience);
   /// The donor's state, if this replica is behind; otherwise nothing.
   std::vector<std::vector<char>> take_state(std::span<const std::span<char>> state);
   /// sum = the terms of all that have trained, added in the order of the members, so with the same bits on all. Each
@@ -42,8 +42,11 @@ class ReplicaExchange {
   void add(std::span<const char> terms, std::span<char> sum, DataType type);
 
  private:
+  /// Waits until all have come here: so no member sends data to one that does not read yet.
+  void wait_for_all();
+
   const ReplicaEpoch& epoch_;
-  double silence_;
+  double silence_, patience_;
   std::vector<TcpSocket> to_;  ///< by place; none to itself
 };
 
@@ -51,6 +54,7 @@ class ReplicaExchange {
 
 #ifdef SHARDWISE_BODIES
 
+#include <list>
 #include <sstream>
 
 namespace shardwise::detail {
@@ -80,8 +84,8 @@ SHARDWISE_INLINE ReplicaEpoch::ReplicaEpoch(const std::string& message, int repl
 
 SHARDWISE_INLINE ReplicaExchange::ReplicaExchange(const ReplicaEpoch& epoch, int rank,
                                                   const TcpSocket& listener, const std::string& token,
-                                                  double silence)
-    : epoch_(epoch), silence_(silence), to_(epoch.members.size()) {
+                                                  double silence, double patience)
+    : epoch_(epoch), silence_(silence), patience_(patience), to_(epoch.members.size()) {
   using Clock = std::chrono::steady_clock;
   const auto& members = epoch.members;
   const auto hello = [&](const ReplicaEpoch::Member& member) {
@@ -96,22 +100,41 @@ SHARDWISE_INLINE ReplicaExchange::ReplicaExchange(const ReplicaEpoch& epoch, int
     }
   }
   const auto end = Clock::now() + std::chrono::duration<double>(silence);
+  std::list<TcpSocket> callers;  // also strangers: no member waits for these
   for (;;) {
-    const auto missing = std::find_if(to_.begin() + static_cast<std::ptrdiff_t>(epoch.own) + 1, to_.end(),
-                                      [](const TcpSocket& each) { return !each; });
-    if (missing == to_.end()) return;
-    const double left = std::chrono::duration<double>(end - Clock::now()).count();
-    if (left < 0)
-      throw PeerLost(members[static_cast<std::size_t>(missing - to_.begin())].replica, "it does not connect");
+    std::size_t missing = epoch.own + 1;
+    while (missing < to_.size() && to_[missing]) ++missing;
+    if (missing == to_.size()) break;
+    if (Clock::now() > end) throw PeerLost(members[missing].replica, "it does not connect");
     try {
-      TcpSocket caller = listener.accept(left);
-      const std::string said = caller.read_line(std::min(1., left), 400);  // a stranger delays it by a second
-      for (std::size_t i = epoch.own + 1; i < to_.size(); ++i)
-        if (!to_[i] && same_token(said, hello(members[i]))) to_[i] = std::move(caller);
-    } catch (const PeerLost&) {
-      continue;  // until the time is over
+      callers.push_back(listener.accept(0.02));
+      if (callers.size() > 64) callers.pop_front();
+    } catch (const PeerLost&) {  // no caller yet
+    }
+    for (auto caller = callers.begin(); caller != callers.end();) {
+      std::optional<std::string> said;
+      try {
+        said = caller->line_so_far(400);
+      } catch (const PeerLost&) {
+        said = "";
+      }
+      for (std::size_t i = epoch.own + 1; i < to_.size() && said; ++i)
+        if (!to_[i] && same_token(*said, hello(members[i]))) to_[i] = std::move(*caller);
+      caller = said ? callers.erase(caller) : std::next(caller);
     }
   }
+}
+
+SHARDWISE_INLINE void ReplicaExchange::wait_for_all() {
+  const char out = 0;
+  std::vector<char> in(to_.size());
+  std::vector<TcpTransfer> transfers;
+  for (std::size_t i = 0; i < to_.size(); ++i) {
+    if (i == epoch_.own) continue;
+    transfers.push_back(
+        {.peer = epoch_.members[i].replica, .socket = &to_[i], .out = {&out, 1}, .in = {&in[i], 1}});
+  }
+  transfer(std::move(transfers), patience_);
 }
 
 SHARDWISE_INLINE std::vector<std::vector<char>> ReplicaExchange::take_state(
@@ -127,8 +150,9 @@ SHARDWISE_INLINE std::vector<std::vector<char>> ReplicaExchange::take_state(
       if (mine.role == 'b' && other.replica == epoch_.donor) transfer.in = taken.emplace_back(block.size());
       transfers.push_back(transfer);
     }
-    transfer(std::move(transfers), silence_);
+    transfer(std::move(transfers), patience_);  // the donor may serve another, on a slower link
   }
+  wait_for_all();
   return taken;
 }
 
@@ -151,6 +175,7 @@ SHARDWISE_INLINE void ReplicaExchange::add(std::span<const char> terms, std::spa
     back.push_back({.peer = peer, .socket = &to_[i], .out = mine, .in = part(sum, i)});
   }
   transfer(std::move(there), silence_);
+  wait_for_all();
   std::ranges::fill(mine, 0);
   for (std::size_t i = 0; i < to_.size(); ++i) {
     if (!has_trained(i)) continue;

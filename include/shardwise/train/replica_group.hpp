@@ -25,9 +25,10 @@ struct ReplicaGroupSettings {
   std::string quorum;           ///< "HOST:PORT", where `shardwise-quorum` listens
   int replica = 0;              ///< the number of this replica, which no other has
   std::filesystem::path token;  ///< a file that only its owner can read, the same on all hosts
-  std::string interface;  ///< of each host, such as "eth0": ranks listen there for those of other replicas
-  double silence = 10;    ///< seconds without a byte, after which a peer is lost
-  double patience = 300;  ///< seconds in which the quorum must be reached
+  std::string interface;   ///< of each host, such as "eth0": ranks listen there for those of other replicas
+  double silence = 10;     ///< seconds without a byte, after which a peer is lost
+  double patience = 300;   ///< seconds in which the quorum must be reached, and in which a state must be sent
+  std::uint64_t same = 0;  ///< whatever else must be equal in all replicas, as a number
 };
 
 class ReplicaGroup {
@@ -36,11 +37,11 @@ class ReplicaGroup {
   /// `std::runtime_error` on all ranks if the token or the interface is not as it should be.
   ReplicaGroup(const Communicator& ranks, ReplicaGroupSettings settings);
 
-  /// A round. `state`: this rank's blocks that are equal in all replicas, of `type`, f32 or f64. `terms`: those
-  /// it adds, empty if it has not trained; after a round with `trained` above 0, `sum` is that of all. `job`: equal in all
-  /// replicas, or the quorum refuses this one. Throws `std::runtime_error` on all ranks if the quorum refuses, or is not
-  /// reached in time. Collective.
-  detail::ReplicaRound make_round(std::int64_t step, std::span<const std::span<char>> state,
+  /// A round. `state`: this rank's blocks that are equal in all replicas, of `type`, f32 or f64. `trained`: whether
+  /// this replica adds `terms`. After a round with `trained` above 0, `sum` is that of all; it has as many bytes as
+  /// `terms`. `job`: a number of this rank that is equal in all replicas, or the quorum refuses this one. Throws
+  /// `std::runtime_error` on all ranks if the quorum refuses, or is not reached in time. Collective.
+  detail::ReplicaRound make_round(std::int64_t step, std::span<const std::span<char>> state, bool trained,
                                   std::span<const char> terms, std::span<char> sum, DataType type,
                                   std::uint64_t job);
 
@@ -48,7 +49,7 @@ class ReplicaGroup {
   template <class F>
   std::string on_first_rank(F f) const;
   std::string answer(const std::string& message, std::string_view wanted, std::uint64_t job);
-  std::uint64_t bits_of(std::span<const std::span<char>> state) const;
+  std::uint64_t together(std::uint64_t number) const;
 
   Communicator ranks_;
   ReplicaGroupSettings settings_;
@@ -101,10 +102,15 @@ std::string ReplicaGroup::on_first_rank(F f) const {
 SHARDWISE_INLINE std::string ReplicaGroup::answer(const std::string& message, std::string_view wanted,
                                                   std::uint64_t job) {
   using Clock = std::chrono::steady_clock;
+  auto connected_at = Clock::now();
+  const auto since = [](Clock::time_point begin) {
+    return std::chrono::duration<double>(Clock::now() - begin).count();
+  };
   for (std::optional<Clock::time_point> lost_at;;) {
     try {
       if (!quorum_) {
         quorum_ = detail::TcpSocket::connect(settings_.quorum, settings_.silence);
+        connected_at = Clock::now();
         quorum_.send_line(
             detail::text({"replica 1 ", token_, " ", settings_.replica, " ", ranks_.size(), " ", job}),
             settings_.silence);
@@ -112,17 +118,16 @@ SHARDWISE_INLINE std::string ReplicaGroup::answer(const std::string& message, st
       }
       quorum_.send_line(message, settings_.silence);
       for (;;) {
-        const std::string line = quorum_.read_line(-1);
-        lost_at.reset();
+        const std::string line = quorum_.read_line();
         if (line.starts_with("refused "))
           throw std::runtime_error("the quorum refuses it: " + line.substr(8));
         if (wanted.find(line.substr(0, line.find(' '))) != wanted.npos) return line;
       }
     } catch (const detail::PeerLost& lost) {
+      const bool was_there = quorum_ && since(connected_at) > settings_.silence;
       quorum_ = {};
-      const auto now = Clock::now();
-      if (!lost_at) lost_at = now;
-      if (std::chrono::duration<double>(now - *lost_at).count() > settings_.patience) {
+      if (!lost_at || was_there) lost_at = Clock::now();
+      if (since(*lost_at) > settings_.patience) {
         detail::fail<std::runtime_error>({"the quorum at ", settings_.quorum, " was not reached for ",
                                           detail::fixed_text(settings_.patience, 0), " s: ", lost.what()});
       }
@@ -131,29 +136,31 @@ SHARDWISE_INLINE std::string ReplicaGroup::answer(const std::string& message, st
   }
 }
 
-/// The bits of the state on all ranks, as a number.
-SHARDWISE_INLINE std::uint64_t ReplicaGroup::bits_of(std::span<const std::span<char>> state) const {
-  detail::Fnv1a own, all;
-  for (const std::span<char> block : state) {
-    for (std::size_t at = 0; at < block.size(); at += 4) {
-      std::uint32_t word = 0;
-      std::memcpy(&word, block.data() + at, 4);
-      own.add(std::uint64_t{word});
-    }
-  }
-  const Index mine[]{std::bit_cast<Index>(own.value)};
+/// The numbers of all ranks as one.
+SHARDWISE_INLINE std::uint64_t ReplicaGroup::together(std::uint64_t number) const {
+  const Index mine[]{std::bit_cast<Index>(number)};
+  detail::Fnv1a all;
   for (const Index each : ranks_.all_gather(mine)) all.add(std::bit_cast<std::uint64_t>(each));
   return all.value;
 }
 
 SHARDWISE_INLINE detail::ReplicaRound ReplicaGroup::make_round(std::int64_t step,
                                                                std::span<const std::span<char>> state,
-                                                               std::span<const char> terms,
+                                                               bool trained, std::span<const char> terms,
                                                                std::span<char> sum, DataType type,
                                                                std::uint64_t job) {
+  job = together(job ^ settings_.same);
   for (;;) {
+    detail::Fnv1a bits;
+    for (const std::span<char> block : state) {
+      for (std::size_t at = 0; at < block.size(); at += 4) {
+        std::uint32_t word = 0;
+        std::memcpy(&word, block.data() + at, 4);
+        bits.add(std::uint64_t{word});
+      }
+    }
     const std::string ready =
-        detail::text({"ready ", step, " ", bits_of(state), terms.empty() ? " 0" : " 1", addresses_});
+        detail::text({"ready ", step, " ", together(bits.value), trained ? " 1" : " 0", addresses_});
     const detail::ReplicaEpoch epoch(on_first_rank([&] { return answer(ready, "epoch", job); }),
                                      settings_.replica, ranks_.size());
     std::vector<std::vector<char>> taken;  // which counts only if the round does
@@ -161,7 +168,8 @@ SHARDWISE_INLINE detail::ReplicaRound ReplicaGroup::make_round(std::int64_t step
     std::string why;
     throw_on_all_ranks(ranks_, "a round of replicas", [&] {
       try {
-        detail::ReplicaExchange exchange(epoch, ranks_.rank(), listener_, token_, settings_.silence);
+        detail::ReplicaExchange exchange(epoch, ranks_.rank(), listener_, token_, settings_.silence,
+                                         settings_.patience);
         taken = exchange.take_state(state);
         if (epoch.trained > 0) exchange.add(terms, sum, type);
       } catch (const detail::PeerLost& peer) {
@@ -178,7 +186,7 @@ SHARDWISE_INLINE detail::ReplicaRound ReplicaGroup::make_round(std::int64_t step
                   : detail::text({"failed ", epoch.number, " ", *last, " ", detail::without_controls(why)});
     if (!on_first_rank([&] { return answer(done, "commit again", job); }).starts_with("commit")) continue;
     for (std::size_t i = 0; i < taken.size(); ++i) std::ranges::copy(taken[i], state[i].begin());
-    return {.step = epoch.step, .trained = epoch.trained, .behind = !taken.empty()};
+    return {.step = epoch.step, .trained = epoch.trained, .behind = epoch.members[epoch.own].role == 'b'};
   }
 }
 
