@@ -21,7 +21,7 @@ import unittest
 TRAIN, QUORUM = (pathlib.Path(each).resolve() for each in sys.argv[1:3])
 del sys.argv[1:3]
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-MODEL = ("--layers 1 --features 16 --heads 2 --hidden 24 --context 32 --batch 4 --rate-schedule constant --warmup 2"
+MODEL = ("--layers 1 --features 16 --heads 2 --hidden 24 --context 32 --rate-schedule constant --warmup 2"
          " --local-steps 4").split() + ["--text", str(ROOT / "include" / "shardwise" / "layout")]
 
 
@@ -60,7 +60,7 @@ class ReplicasTest(unittest.TestCase):
         return path.read_text() if path.exists() else ""
 
     def words(self, number, *options, ranks=1, replicas=2):
-        return ["mpirun", "--oversubscribe", "-n", ranks, TRAIN, *MODEL, "--quorum", f"127.0.0.1:{self.port}", "--replica", number,
+        return ["mpirun", "--oversubscribe", "-n", ranks, TRAIN, *MODEL, "--batch", 2 * replicas, "--quorum", f"127.0.0.1:{self.port}", "--replica", number,
                 "--replicas", replicas, "--token", self.token, "--interface", "lo", "--log", self.path / f"log{number}.jsonl",
                 *options]
 
@@ -94,7 +94,7 @@ class ReplicasTest(unittest.TestCase):
                 for number, process in enumerate(both):
                     self.ends(number, process)
                 self.assertEqual(len(self.models()), 1)
-                one = subprocess.run([str(word) for word in ["mpirun", "--oversubscribe", "-n", 2 * ranks, TRAIN, *MODEL, "--replicas", 2,
+                one = subprocess.run([str(word) for word in ["mpirun", "--oversubscribe", "-n", 2 * ranks, TRAIN, *MODEL, "--batch", 4, "--replicas", 2,
                                       "--steps", 12, "--log", self.path / "one.jsonl", *options]], capture_output=True, text=True, timeout=100)
                 self.assertEqual(one.returncode, 0, one.stdout + one.stderr)
                 found, expected = [self.losses(f"log{number}.jsonl") for number in (0, 1)], self.losses("one.jsonl")
@@ -129,7 +129,7 @@ class ReplicasTest(unittest.TestCase):
 
     def test_three_replicas_in_bfloat16_without_checkpoints(self):
         self.start_quorum(replicas=3)
-        options = ["--steps", 1200, "--bf16", "--batch", 6]
+        options = ["--steps", 1200, "--bf16"]
         jobs = [self.start_replica(number, *options, *self.export(number), replicas=3) for number in range(3)]
         self.wait_for_step(0, 60)
         self.kill(jobs[0])
