@@ -88,15 +88,10 @@ class MpiTransport final : public Transport {
   }
 
   void run(const Call& call) override {
-    const Elements& elements = call.elements;
-    const bool reduces = call.reduces();
-    // MPI would round bfloat16 sums after each addition; with two terms there is only one addition.
-    const bool wide = reduces && size() > 2 && sums_wide(elements.type, elements.op);
     // Across hosts, the rounds send each byte once, in both directions at the same time.
-    const bool blocks = reduces || call.kind == Collective::all_gather;
-    if (blocks && !elements.own && in_background() && (wide || call.bytes() >= rounds_from))
-      return Request(call.name(), *begin(call), nullptr).wait();
-    if (wide) return sum_wide(*this, call);
+    if (in_rounds(call, hosts())) return Request(call.name(), *begin(call), nullptr).wait();
+    if (call.reduces() && size() > 2 && sums_wide(call.elements.type, call.elements.op))
+      return sum_wide(*this, call);
     if (node_ && node_->takes(call)) return node_->run(call);
     if (node_) node_->agree(call);
     run_on_mpi(call);
@@ -112,9 +107,6 @@ class MpiTransport final : public Transport {
   }
 
  private:
-  /// The size in bytes from which an additional round costs less than sending bytes twice.
-  static constexpr Index rounds_from = 16384;
-
   /// On a single host, overlap with computation gains nothing, because the cores themselves move the data.
   bool in_background() const { return hosts().count() > 1; }
 
@@ -144,6 +136,8 @@ class MpiTransport final : public Transport {
     }
     const MPI_Op op = in_mpi(call.elements).op;
     void* out = call.out;
+    if (call.kind == Collective::all_reduce && in_background() && call.bytes() * size() <= least_in_rounds)
+      return reduce_gathered(call, {type, op});
     if (call.kind == Collective::all_reduce) {
       if (in == out) in = MPI_IN_PLACE;
       return check_mpi(MPI_Allreduce(in, out, static_cast<int>(call.count), type, op, comm_),
@@ -162,6 +156,20 @@ class MpiTransport final : public Transport {
 #ifdef MPICH_VERSION
     if (!block.empty()) std::memcpy(call.out, block.data(), block.size());
 #endif
+  }
+
+  /// Few numbers among hosts, such as a norm: in the order of the ranks, so that a simulation has the same bits.
+  void reduce_gathered(const Call& call, const MpiWords& words) const {
+    const Index bytes = call.bytes();
+    const ReceiveBuffer terms = receive_buffer(bytes * size());
+    const auto count = static_cast<int>(bytes);
+    check_mpi(MPI_Allgather(call.in, count, MPI_BYTE, terms.get(), count, MPI_BYTE, comm_), "MPI_Allgather");
+    if (bytes > 0) std::memcpy(call.out, terms.get(), static_cast<std::size_t>(bytes));
+    for (int r = 1; r < size(); ++r) {
+      const int code = MPI_Reduce_local(terms.get() + r * bytes, call.out, static_cast<int>(call.count),
+                                        words.type, words.op);
+      check_mpi(code, "MPI_Reduce_local");
+    }
   }
 
   MPI_Comm comm_;

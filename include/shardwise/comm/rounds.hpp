@@ -35,6 +35,17 @@ struct BlockWork {
   char* target() const { return static_cast<char*>(out); }
 };
 
+/// From this number of bytes on, an additional round costs less than sending bytes twice.
+inline constexpr Index least_in_rounds = 16384;
+
+/// Whether ranks of several hosts make this call in rounds.
+inline bool in_rounds(const Call& call, const Hosts& hosts) {
+  if (hosts.count() == 1 || (!call.reduces() && call.kind != Collective::all_gather)) return false;
+  // MPI would round bfloat16 sums after each addition; with two terms there is only one addition.
+  const bool wide = call.reduces() && hosts.size() > 2 && sums_wide(call.elements.type, call.elements.op);
+  return call.background || (!call.elements.own && (wide || call.bytes() >= least_in_rounds));
+}
+
 /// The elements of an all-reduce are divided into one block per rank.
 inline BlockWork work_of(const Call& call, int ranks) {
   const auto [type, op] = in_mpi(call.elements);

@@ -9,14 +9,13 @@
 #include <deque>
 
 #include <shardwise/comm/place_in_program.hpp>
-#include <shardwise/comm/reduced_numbers.hpp>
-#include <shardwise/comm/transport.hpp>
+#include <shardwise/comm/rounds.hpp>
 #include <shardwise/layout/block.hpp>
 
 namespace shardwise::detail::simulated {
 
-/// The reduction of the ranks' terms without MPI, in rank order, ((0, 1), 2), …, as through shared memory; sums of
-/// bfloat16 are computed in float and rounded once.
+/// The reduction of terms without MPI, in this order, ((0, 1), 2), …, as through shared memory; sums of bfloat16 are
+/// computed in float and rounded once.
 inline std::vector<char> reduced(const Elements& elements, Index count,
                                  const std::vector<const char*>& terms) {
   const auto bytes = static_cast<std::size_t>(count * elements.width);
@@ -29,6 +28,37 @@ inline std::vector<char> reduced(const Elements& elements, Index count,
   }
   const OwnReduction& how = elements.own ? *elements.own : number_reduction(elements.type, elements.op);
   for (std::size_t r = 1; r < terms.size(); ++r) how.combine(count, terms[r], result.data());
+  return result;
+}
+
+/// The same in the order of a `BlockOperation`: for each rank's block, its host's terms, beginning with its own, then
+/// the sums of the other hosts, each beginning with its keeper's term.
+inline std::vector<char> reduced_in_rounds(const Call& call, const Hosts& hosts,
+                                           const std::vector<const char*>& terms) {
+  std::vector<char> result;
+  Index begin = 0, end = 0;
+  for (int home = 0; home < hosts.size(); ++home, begin = end) {
+    end = call.kind == Collective::all_reduce ? call.count * (home + 1) / hosts.size()
+                                              : begin + call.counts[static_cast<std::size_t>(home)];
+    std::vector<std::vector<char>> of_hosts;
+    const auto add_host = [&](int first) {
+      std::vector<const char*> here;
+      const auto add = [&](int rank) {
+        here.push_back(terms[static_cast<std::size_t>(rank)] + begin * call.elements.width);
+      };
+      add(first);
+      for (const int rank : hosts.ranks_on(hosts.of(first))) {
+        if (rank != first) add(rank);
+      }
+      of_hosts.push_back(reduced(call.elements, end - begin, here));
+    };
+    add_host(home);
+    hosts.for_keepers(home, add_host);
+    std::vector<const char*> sums;
+    for (const std::vector<char>& sum : of_hosts) sums.push_back(sum.data());
+    const std::vector<char> block = reduced(call.elements, end - begin, sums);
+    result.insert(result.end(), block.begin(), block.end());
+  }
   return result;
 }
 
@@ -114,11 +144,14 @@ struct Collected {
   bool complete() const { return called == static_cast<int>(calls.size()); }
 
   /// Called when it is complete. Throws a `std::runtime_error` if parts of an all-to-all do not match.
-  void compute() {
+  void compute(const Hosts& hosts) {
     const Call& first = calls[0]->call;
     std::vector<const char*> terms;
     for (const auto& by : calls) terms.push_back(by->input.data());
-    if (first.reduces()) sum = reduced(first.elements, calls[0]->taken[0].size, terms);
+    if (first.reduces()) {
+      sum = in_rounds(first, hosts) ? reduced_in_rounds(first, hosts, terms)
+                                    : reduced(first.elements, calls[0]->taken[0].size, terms);
+    }
     for (std::size_t r = 0; first.kind == Collective::all_to_all && r < calls.size(); ++r) {
       for (std::size_t to = 0; to < calls.size(); ++to) {
         const Index sent = calls[r]->taken[to].size, expected = calls[to]->given[r].size;
@@ -178,7 +211,7 @@ struct Group {
   Collected& collective(std::size_t number) { return collectives[number - forgotten]; }
   /// Rank number `rank` of the group calls its next collective. Returns the collective's number; throws a
   /// `std::runtime_error` if the call differs from that of other ranks.
-  std::size_t call(int rank, std::unique_ptr<CalledBy> made) {
+  std::size_t call(int rank, const Hosts& hosts, std::unique_ptr<CalledBy> made) {
     const std::size_t number = next[static_cast<std::size_t>(rank)]++;
     if (number - forgotten == collectives.size()) collectives.emplace_back(static_cast<int>(ranks.size()));
     Collected& it = collective(number);
@@ -190,7 +223,7 @@ struct Group {
     }
     it.calls[static_cast<std::size_t>(rank)] = std::move(made);
     ++it.called;
-    if (it.complete()) it.compute();
+    if (it.complete()) it.compute(hosts);
     return number;
   }
   void deliver(std::size_t number, int rank) {

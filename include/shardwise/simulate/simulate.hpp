@@ -93,10 +93,12 @@ inline void simulate_rank(const std::shared_ptr<Simulation>& simulation, int ran
 /// input it has changed meanwhile (until the wait, the bytes of a result are 0xff: NaN);
 /// - an injected fault is never reached.
 ///
-/// Debug information (-g) and binutils are needed for source lines in errors. Sums are made in rank order, so they
-/// do not reproduce the order of MPI with three or more ranks. Ranks share the process: its files, its globals, its
-/// memory pool. While a rank communicates, it must not hold a lock or be inside the initialisation of a static; and
-/// destructors may communicate only as they may under MPI: if that fails they end the program. Cannot be nested.
+/// Debug information (-g) and binutils are needed for source lines in errors. Sums have the order, and so the bits, of
+/// real ranks on such hosts, except those that MPI makes among three or more ranks: all with `SHARDWISE_TRANSPORT=mpi`;
+/// else, on several hosts, those of less than 16 KiB, if all ranks' terms are more, in the foreground. Ranks share
+/// the process: its files, its globals, its memory pool. While a rank communicates, it must not hold a lock or be
+/// inside the initialisation of a static; and destructors may communicate only as they may under MPI: if that fails
+/// they end the program. Cannot be nested.
 template <class F>
 void simulate(int ranks, F f, const SimulateOptions& options = {}) {
   if (detail::simulated_world) throw std::logic_error("simulate: this is a rank of a simulation already");

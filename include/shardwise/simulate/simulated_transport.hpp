@@ -118,7 +118,7 @@ class SimulatedTransport final : public Transport {
     auto by = std::make_unique<CalledBy>(made, rank());
     if (made.background) by->spoil_output();
     try {
-      return group_->call(rank(), std::move(by));
+      return group_->call(rank(), hosts(), std::move(by));
     } catch (const std::runtime_error& error) {
       scheduler().fail(error.what());
       throw RankEnds();
