@@ -31,9 +31,9 @@ struct Mlp : sw::Module<Mlp<P>> {
   sw::Linear<Grid, sw::style_of<P, "down">> down;
 };
 
-Grid grid() {
-  const int size = sw::world().size();
-  return size == 4 ? Grid(sw::world(), {2, 2}) : Grid(sw::world(), {size, 1});
+Grid grid(const sw::Communicator& ranks = sw::world()) {
+  const int size = ranks.size();
+  return size == 4 ? Grid(ranks, {2, 2}) : Grid(ranks, {size, 1});
 }
 void flip(void* number) {
   std::uint32_t bits = 0;
@@ -43,6 +43,53 @@ void flip(void* number) {
 }
 
 enum class Where { nowhere, activation, gradient, parameter, state };
+
+/// Flips a bit of one message on its way to or from this rank: of the number `at` that it is part of. What arrives is wrong
+/// here; or its term of a sum, and so what all who get that sum have.
+struct Damage {
+  int at = -1, calls = 0;
+  bool of_term = false;
+  sw::Collective damaged = sw::Collective::none;
+  bool is_next(const sw::detail::Call& call, bool term) {
+    if (calls != at || term != of_term || (term && !call.reduces())) return false;
+    if (call.count == 1) return false;  // the loss, from which nothing is computed
+    damaged = call.kind;
+    return true;
+  }
+} damage;
+
+class DamagingTransport final : public sw::detail::Transport {
+ public:
+  explicit DamagingTransport(std::shared_ptr<sw::detail::Transport> whole)
+      : Transport(whole->rank(), whole->hosts()), whole_(std::move(whole)) {}
+  const char* name() const noexcept override { return whole_->name(); }
+  std::shared_ptr<Transport> subgroup(std::span<const int> ranks, sw::Hosts on) override {
+    return std::make_shared<DamagingTransport>(whole_->subgroup(ranks, std::move(on)));
+  }
+  void run(const sw::detail::Call& call) override {
+    sw::detail::Call made = call;
+    std::vector<char> term;
+    if (damage.is_next(call, true)) {
+      term.assign(call.source(), call.source() + call.bytes());
+      flip(term.data());
+      made.in = term.data();
+    }
+    whole_->run(made);
+    if (damage.is_next(call, false)) flip(call.out);
+    ++damage.calls;
+  }
+  sw::detail::RequestState* begin(const sw::detail::Call& call) override {
+    run(call);  // as on one host
+    return nullptr;
+  }
+  sw::detail::RequestState* begin(std::shared_ptr<sw::detail::MessageList> messages,
+                                  sw::DataType type) override {
+    return whole_->begin(std::move(messages), type);
+  }
+
+ private:
+  std::shared_ptr<sw::detail::Transport> whole_;
+};
 
 template <class P>
 struct Run {
@@ -127,6 +174,83 @@ TEST_CASE_TEMPLATE("a flipped bit is found, its rank is named, and the step is r
       }
     }
   }
+}
+
+TEST_CASE_TEMPLATE("a bit that is flipped in a message is found", P, Plan, Cut) {
+  const sw::Communicator ranks(
+      std::make_shared<DamagingTransport>(sw::detail::transport_over(MPI_COMM_WORLD)));
+  const Grid mesh = grid(ranks);
+  Run<P> counted(mesh);
+  counted.step();
+  damage.calls = 0;
+  counted.step();
+  const int messages = damage.calls;
+  CHECK((messages > 0) == (ranks.size() > 1));
+  for (const bool of_term : {false, true}) {
+    for (int at = 0; at < messages; ++at) {
+      for (int who = 0; who < ranks.size(); ++who) {
+        Run<P> once(mesh), twice(mesh);
+        once.step(), twice.step();
+        once.step();
+        int tries = 0;
+        damage.damaged = sw::Collective::none;
+        const auto found = sw::repeat_step(twice.contents, [&] {
+          const bool bad = tries++ == at % 2 && ranks.rank() == who;
+          damage = {bad ? at : -1, 0, of_term, damage.damaged};
+          twice.step();
+          damage.at = -1;
+        });
+        const auto kind = static_cast<sw::Collective>(
+            ranks.all_gather(std::vector{static_cast<Index>(damage.damaged)})[static_cast<std::size_t>(who)]);
+        CAPTURE(of_term);
+        CAPTURE(at);
+        CAPTURE(who);
+        CAPTURE(static_cast<int>(kind));
+        if (kind == sw::Collective::none) {  // the loss, or the term of what is no sum
+          CHECK(!found);
+          continue;
+        }
+        REQUIRE(found);
+        CAPTURE(found->text);
+        if (!of_term) {
+          CHECK(found->ranks == std::vector<int>{who});
+        } else if (kind == sw::Collective::all_reduce) {
+          CHECK(found->ranks.size() == 2 + (ranks.size() == 3 ? 1u : 0u));
+        } else {
+          CHECK(found->ranks.size() == 1);
+        }
+        CHECK(found->repaired);
+        CHECK(bits(once) == bits(twice));
+      }
+    }
+  }
+}
+
+TEST_CASE_TEMPLATE("fingerprints of a step", P, Plan, Cut) {
+  Run<P> one(grid()), other(grid()), wrong(grid());
+  for (Run<P>* each : {&one, &other, &wrong}) each->step();
+  const auto of = [&](Run<P>& run, Where where) {
+    return sw::fingerprints_of(run.contents, [&] { run.step(where, sw::world().size() - 1); });
+  };
+  const sw::StepFingerprints found = of(one, Where::nowhere);
+  CHECK(found.contents.size() == one.contents.blocks().size() + one.contents.numbers().size());
+  CHECK(!sw::difference_of(sw::world(), found, of(other, Where::nowhere)));
+  const auto difference = sw::difference_of(sw::world(), found, of(wrong, Where::gradient));
+  REQUIRE(difference);
+  CHECK(difference->ranks == std::vector<int>{sw::world().size() - 1});
+  // Those of a gradient: none before, all before the update.
+  auto x = sw::randn<float, sw::Shard<0>, sw::Replicate>(one.mesh, {8, 12}, 1);
+  std::vector<std::string> names;
+  const auto add = [&](const std::string& name, std::uint64_t) { names.push_back(name); };
+  sw::Tape tape;
+  const auto in = tape.constant(x);
+  auto loss = sw::mse_loss(one.model(in), in);
+  tape.backward(loss);
+  sw::fingerprint_gradients(one.model, add);
+  CHECK(names.empty());
+  sw::reduce_gradients(one.model);
+  sw::fingerprint_gradients(one.model, add);
+  CHECK(names == std::vector<std::string>{"up.weight", "up.bias", "down.weight", "down.bias"});
 }
 
 TEST_CASE("a step whose bits never repeat") {

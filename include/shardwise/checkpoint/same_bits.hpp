@@ -9,6 +9,7 @@
 /// ```
 /// compare_copies(run);                                                       // throws, and names tensor and ranks
 /// if (auto found = repeat_step(run, [&] { train_step(step); })) std::puts(found->text.c_str());
+/// StepFingerprints mine = fingerprints_of(run, [&] { train_step(step); });     // for another run of the step
 /// ```
 
 #include <shardwise/checkpoint/contents.hpp>
@@ -26,6 +27,12 @@ struct StepDifference {
   std::string text;       ///< "rank 2: what it sent in message 7 differs between two runs of a step, …"
 };
 
+/// The data of a step on one rank, as fingerprints.
+struct StepFingerprints {
+  std::vector<std::uint64_t> sent;      ///< what it sent, message by message
+  std::vector<std::uint64_t> contents;  ///< its blocks after the step, then its numbers, as they were added
+};
+
 namespace detail {
 
 inline Index bytes_of_block(const AnyTensor& x) { return x.local_elements() * x.element_bytes(); }
@@ -36,32 +43,28 @@ inline AnyTensor finished(const CheckpointBlock& block, bool writes = false) {
   return block.now(writes);
 }
 
-/// Fingerprints of what a rank sends, in order, and of its blocks.
-class StepTrace final : public SentData {
+inline std::uint64_t fingerprint_of(const void* data, Index bytes) {
+  return fingerprint_of(std::string_view(static_cast<const char*>(data), static_cast<std::size_t>(bytes)));
+}
+inline std::uint64_t fingerprint_of(const AnyTensor& x) {
+  return fingerprint_of(x.buffer->data, bytes_of_block(x));
+}
+
+/// Adds the fingerprints of what this rank sends, as long as it lives.
+class SentFingerprints final : public SentData {
  public:
-  void sent(const void* data, Index bytes) override { all_.push_back(fingerprint_of(text_of(data, bytes))); }
-  void end(const CheckpointContents& contents) {
-    messages_ = std::ssize(all_);
-    for (const CheckpointBlock& block : contents.blocks()) {
-      const AnyTensor x = finished(block);
-      all_.push_back(fingerprint_of(text_of(x.buffer->data, bytes_of_block(x))));
-    }
-    for (const auto& [name, number] : contents.numbers()) all_.push_back(static_cast<std::uint64_t>(*number));
-  }
-  Index messages() const { return messages_; }
-  /// The place of the first difference; `never`, if there is none.
-  static constexpr Index never = std::numeric_limits<Index>::max();
-  Index first_difference(const StepTrace& other) const {
-    const auto [mine, theirs] = std::ranges::mismatch(all_, other.all_);
-    return mine == all_.end() && theirs == other.all_.end() ? never : mine - all_.begin();
+  explicit SentFingerprints(std::vector<std::uint64_t>& all)
+      : all_(all), outer_(std::exchange(sent_data, this)) {}
+  SentFingerprints& operator=(SentFingerprints&&) = delete;
+  ~SentFingerprints() { sent_data = outer_; }
+  void sent(const void* data, Index bytes) override {
+    all_.push_back(fingerprint_of(data, bytes));
+    if (outer_) outer_->sent(data, bytes);
   }
 
  private:
-  static std::string_view text_of(const void* data, Index bytes) {
-    return {static_cast<const char*>(data), static_cast<std::size_t>(bytes)};
-  }
-  std::vector<std::uint64_t> all_;
-  Index messages_ = 0;
+  std::vector<std::uint64_t>& all_;
+  SentData* outer_;
 };
 
 /// The blocks and numbers of a rank, as they were.
@@ -94,28 +97,45 @@ class StateCopy {
   std::vector<std::int64_t> numbers_;
 };
 
-/// A run of step() from a state. All runs begin with that state written, which has consequences of its own: a parameter
-/// that was written to is gathered again.
-template <class Step>
-StepTrace traced(const CheckpointContents& contents, const StateCopy& before, Step& step) {
-  before.restore(contents);
-  StepTrace trace;
-  {
-    struct Observed {
-      ~Observed() { sent_data = outer; }
-      SentData* outer;
-    } observed{std::exchange(sent_data, &trace)};
-    step();
-  }
-  trace.end(contents);
-  return trace;
+/// Fingerprints of this rank's blocks, then its numbers.
+inline std::vector<std::uint64_t> fingerprints_now(const CheckpointContents& contents) {
+  std::vector<std::uint64_t> all;
+  for (const CheckpointBlock& block : contents.blocks()) all.push_back(fingerprint_of(finished(block)));
+  for (const auto& [name, number] : contents.numbers()) all.push_back(static_cast<std::uint64_t>(*number));
+  return all;
 }
 
-/// Compares two runs. Nothing if all ranks have the same bits. Collective.
-std::optional<StepDifference> difference(const Communicator& ranks, const StepTrace& first,
-                                         const StepTrace& second);
-
 }  // namespace detail
+
+/// Makes a step, and returns its fingerprints. All such steps begin alike, also after a load: each gathers its
+/// parameters again.
+template <class Step>
+StepFingerprints fingerprints_of(const CheckpointContents& contents, Step step) {
+  for (const detail::CheckpointBlock& block : contents.blocks()) {
+    if (block.parameter) block.parameter->writable();
+  }
+  StepFingerprints found;
+  {
+    const detail::SentFingerprints observed(found.sent);
+    step();
+  }
+  found.contents = detail::fingerprints_now(contents);
+  return found;
+}
+
+/// Calls f(name, fingerprint) for this rank's block of each gradient, after `reduce_gradients`.
+template <class Module, class F>
+void fingerprint_gradients(Module& module, F f) {
+  for (const auto& parameter : detail::distinct(detail::named_parameters_of(module))) {
+    if (!parameter.cell->finished.filled()) continue;
+    f(parameter.name, detail::fingerprint_of(parameter.cell->finished_gradient()));
+  }
+}
+
+/// Compares two runs of a step from the same state, perhaps of two jobs. Nothing if all ranks have the same
+/// fingerprints. Collective.
+std::optional<StepDifference> difference_of(const Communicator& ranks, const StepFingerprints& first,
+                                            const StepFingerprints& second);
 
 /// Makes a step twice from the same contents, which must be all that it reads and changes, and compares what each rank
 /// sends and what it has afterwards. If bits differ, it makes the step once more: the contents are then those of the
@@ -124,15 +144,19 @@ std::optional<StepDifference> difference(const Communicator& ranks, const StepTr
 /// for a copy of the contents, and the time of two steps. Collective.
 template <class Step>
 std::optional<StepDifference> repeat_step(const CheckpointContents& contents, Step step) {
+  const Communicator& ranks = contents.ranks();
   const detail::StateCopy before(contents);
-  const detail::StepTrace first = detail::traced(contents, before, step);
-  const detail::StepTrace second = detail::traced(contents, before, step);
-  std::optional<StepDifference> found = detail::difference(contents.ranks(), first, second);
+  const auto again = [&] {
+    before.restore(contents);
+    return fingerprints_of(contents, step);
+  };
+  const StepFingerprints first = again(), second = again();
+  std::optional<StepDifference> found = difference_of(ranks, first, second);
   if (!found) return found;
-  const detail::StepTrace third = detail::traced(contents, before, step);
-  const bool is_second = !detail::difference(contents.ranks(), second, third);
-  if (is_second && !contents.ranks().agree(first.messages() == second.messages())) return std::nullopt;
-  found->repaired = is_second || !detail::difference(contents.ranks(), first, third);
+  const StepFingerprints third = again();
+  const bool is_second = !difference_of(ranks, second, third);
+  if (is_second && !ranks.agree(first.sent.size() == second.sent.size())) return std::nullopt;
+  found->repaired = is_second || !difference_of(ranks, first, third);
   found->text += found->repaired ? ", and a third run has the bits of one of them"
                                  : ", and a third run has other bits again";
   return found;
@@ -145,25 +169,32 @@ void compare_copies(const CheckpointContents& contents);
 
 #ifdef SHARDWISE_BODIES
 
-SHARDWISE_INLINE std::optional<StepDifference> detail::difference(const Communicator& ranks,
-                                                                  const StepTrace& first,
-                                                                  const StepTrace& second) {
-  const Index mine[]{first.first_difference(second), first.messages()};
+SHARDWISE_INLINE std::optional<StepDifference> difference_of(const Communicator& ranks,
+                                                             const StepFingerprints& first,
+                                                             const StepFingerprints& second) {
+  constexpr Index never = std::numeric_limits<Index>::max();
+  const auto messages = std::ssize(first.sent);
+  const auto differs = [](const auto& one, const auto& other, Index before) {
+    const Index place = std::ranges::mismatch(one, other).in1 - one.begin();
+    return one == other ? never : before + place;
+  };
+  const Index mine[]{
+      std::min(differs(first.sent, second.sent, 0), differs(first.contents, second.contents, messages)),
+      messages};
   const std::vector<Index> all = ranks.all_gather(mine);
-  Index earliest = StepTrace::never;
+  Index earliest = never;
   bool alike = true;  // the ranks' sequences of messages
   for (std::size_t i = 0; i < all.size(); i += 2) {
     earliest = std::min(earliest, all[i]);
     alike = alike && all[i + 1] == all[1];
   }
-  if (earliest == StepTrace::never) return std::nullopt;
+  if (earliest == never) return std::nullopt;
   StepDifference found;
   for (std::size_t i = 0; i < all.size(); i += 2) {
-    if (alike ? all[i] == earliest : all[i] != StepTrace::never)
-      found.ranks.push_back(static_cast<int>(i / 2));
+    if (alike ? all[i] == earliest : all[i] != never) found.ranks.push_back(static_cast<int>(i / 2));
   }
   const bool one = found.ranks.size() == 1;
-  found.text = ranks_text(found.ranks, ranks.size()) + (one ? ": what it " : ": what they ");
+  found.text = detail::ranks_text(found.ranks, ranks.size()) + (one ? ": what it " : ": what they ");
   if (!alike) {
     found.text += one ? "sent or has at the end" : "sent or have at the end";
   } else if (earliest < all[1]) {
@@ -180,10 +211,8 @@ SHARDWISE_INLINE void compare_copies(const CheckpointContents& contents) {
   for (const detail::CheckpointBlock& block : contents.blocks()) {
     const detail::AnyTensor x = detail::finished(block);
     const AxisSet cutting = x.layout.axes_where([](Placement p) { return p.is_shard(); });
-    const auto* data = static_cast<const char*>(x.buffer->data);
-    const Index mine[]{
-        group_rank(x.mesh.sizes(), x.mesh.coordinates(), x.mesh.axes(), cutting),
-        std::bit_cast<Index>(detail::fingerprint_of({data, static_cast<std::size_t>(bytes_of_block(x))}))};
+    const Index mine[]{group_rank(x.mesh.sizes(), x.mesh.coordinates(), x.mesh.axes(), cutting),
+                       std::bit_cast<Index>(detail::fingerprint_of(x))};
     const Communicator& ranks = x.mesh.communicator();
     const std::vector<Index> all = ranks.all_gather(mine);
     std::map<Index, std::vector<int>> having;  // these bits, of the same block
