@@ -6,6 +6,7 @@
 
 #include <doctest/doctest.h>
 #include <shardwise/comm/environment.hpp>
+#include <shardwise/nn/loss_of_rows.hpp>
 #include <shardwise/simulate/simulate.hpp>
 
 #include <cstring>
@@ -106,3 +107,26 @@ struct Bf16 {
 TEST_CASE("sums of float") { compare<float>(sw::DataType::f32); }
 TEST_CASE("sums of double") { compare<double>(sw::DataType::f64); }
 TEST_CASE("sums of bfloat16") { compare<Bf16>(sw::DataType::bf16); }
+TEST_CASE("the losses of rows, whose classes are cut") {
+  using Rows = sw::kernel::RowTerms<float>;
+  for (const Index rows : {Index{37}, Index{1001}, Index{30011}}) {
+    for (const int many : {1, 0}) {  // hosts
+      if (many == 1 && rows * Index{sizeof(Rows)} * sw::world().size() > 16384 && sw::world().size() > 2)
+        continue;
+      CAPTURE(rows);
+      CAPTURE(many);
+      CHECK(as_simulated([&](int rank) { return many * rank; },
+                         [&](const sw::Communicator& ranks) {
+                           const std::vector<float> numbers = terms<float>(3 * rows, ranks.rank());
+                           std::vector<Rows> mine, all(static_cast<std::size_t>(rows));
+                           for (std::size_t i = 0; i < all.size(); ++i)
+                             mine.push_back({numbers[3 * i] * 1e-10f,
+                                             1 + std::abs(numbers[3 * i + 1]) * 1e-8f, numbers[3 * i + 2]});
+                           ranks.all_reduce(mine.data(), all.data(), rows);
+                           Bits bits(sizeof(Rows) * all.size());
+                           std::memcpy(bits.data(), all.data(), bits.size());
+                           return bits;
+                         }));
+    }
+  }
+}

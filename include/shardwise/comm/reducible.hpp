@@ -143,13 +143,19 @@ inline MPI_Datatype mpi_bytes(Index bytes) {
   return made->second;
 }
 
+/// `M::combine` for MPI and for a simulation: one function, as other code may round otherwise.
+template <Reducible M>
+[[gnu::noinline]] void combine_terms(Index count, const void* terms, void* results) {
+  M::combine(count, static_cast<const M*>(terms), static_cast<M*>(results));
+}
+
 /// MPI's handles for an `M` and for its `combine`. Never freed either.
 template <Reducible M>
 MpiWords words_of() {
   static const MpiWords words = [] {
     MpiWords made{mpi_bytes(sizeof(M)), MPI_OP_NULL};
     const auto combine = [](void* values, void* combined, int* count, MPI_Datatype*) {
-      M::combine(Index{*count}, static_cast<const M*>(values), static_cast<M*>(combined));
+      combine_terms<M>(*count, values, combined);
     };
     check_mpi(MPI_Op_create(combine, 1, &made.op), "MPI_Op_create");
     return made;
@@ -158,12 +164,7 @@ MpiWords words_of() {
 }
 
 template <Reducible M>
-inline constexpr OwnReduction own_reduction{[](Index count, const void* terms, void* results) {
-                                              M::combine(count, static_cast<const M*>(terms),
-                                                         static_cast<M*>(results));
-                                            },
-                                            &words_of<M>,
-                                            [] {
+inline constexpr OwnReduction own_reduction{&combine_terms<M>, &words_of<M>, [] {
                                               Fnv1a hash;
                                               hash.add(__PRETTY_FUNCTION__);  // contains the type's name
                                               return static_cast<Index>(hash.value);

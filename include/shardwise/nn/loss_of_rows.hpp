@@ -59,6 +59,8 @@ LossOfRows loss_of_rows(const View<const Id, Rank>& targets, const Terms* terms,
 }
 SHARDWISE_COMPILE(loss_of_rows<kernel::RowTerms<float, false>, std::int32_t, 2>)
 SHARDWISE_COMPILE(loss_of_rows<kernel::RowTerms<float, true>, std::int32_t, 2>)
+SHARDWISE_COMPILE(combine_terms<kernel::RowTerms<float, false>>)
+SHARDWISE_COMPILE(combine_terms<kernel::RowTerms<float, true>>)
 SHARDWISE_COMPILE(words_of<kernel::RowTerms<float, false>>)
 SHARDWISE_COMPILE(words_of<kernel::RowTerms<float, true>>)
 SHARDWISE_COMPILE(words_of<LossOfRows>)
