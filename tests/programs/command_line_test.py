@@ -23,7 +23,7 @@ import unittest
 
 TOOLS = pathlib.Path(sys.argv.pop(1)).resolve()
 PROGRAMS = [f"shardwise-{name}" for name in
-            ("consolidate", "evaluate", "generate", "inspect", "measure", "plan", "plot", "run", "serve", "train")]
+            ("consolidate", "evaluate", "generate", "inspect", "measure", "plan", "plot", "replay", "run", "serve", "train")]
 SMALL = ["--batch", "4", "--context", "16", "--layers", "1", "--features", "32", "--heads", "4", "--hidden", "48"]
 
 

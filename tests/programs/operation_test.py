@@ -9,10 +9,13 @@
     keep      as many checkpoints stay as before
     unsaved   a run that cannot save ends at its start, or after three saves that failed; a renamed checkpoint is refused
     context   ranks that share sequences learn what one rank does, also when they resume; what a step sends is planned
-    faults    steps that are made twice change nothing; a killed run goes on from the hosts' memory
+    faults    steps that are made twice change nothing, and find what is flipped in a message; a killed run goes on from the
+              hosts' memory
+    replay    a step of any rank is made again in one process, and a rank that had other bits is named
     hosts     ranks on several hosts: what a step sends there is planned, and groups across hosts are reported
 
-    operation_test.py TRAIN CASE [PRETENDED_HOSTS]     the program; for `hosts` the library that pretends them
+    operation_test.py TRAIN CASE [PRETENDED_HOSTS DAMAGED_MESSAGES]     the program; libraries that pretend hosts, and that
+                                                                      damage a message
 """
 
 import json
@@ -304,6 +307,12 @@ def faults(folder):
             said = run(words(mesh.split() + ["--steps", 8, "--log", folder / name] + more))
             assert "WARNING" not in said, said
         assert losses(f"once{number}") == losses(f"twice{number}") != [], mesh
+        # What is flipped on its way is found where it arrives; the step is right all the same.
+        sender = 0 if "pp" in mesh else 1
+        damage = ["env", "SHARDWISE_TRANSPORT=mpi", "LD_PRELOAD=" + sys.argv[4], f"DAMAGED_MESSAGE={sender}:20"]
+        run(damage + words(mesh.split() + ["--steps", 8, "--log", folder / f"damaged{number}", "--repeat-every", 1]), 0,
+            ["WARNING: step \\d+: rank 1: what it .* differs between two runs .* and a third run has the bits of one"])
+        assert losses(f"damaged{number}") == losses(f"once{number}"), mesh
 
     memory, log = folder / "memory", folder / "log"
     options = ["--save", folder / "saved", "--save-every", 10**6, "--host-memory", memory, "--host-memory-every", 4, "--log", log, "--resume"]
@@ -320,6 +329,42 @@ def faults(folder):
     found, expected = losses("log"), losses("alone")
     assert len(found) == len(expected) == kept + 3, (len(found), len(expected))
     assert all(abs(one / other - 1) < 1e-4 for one, other in zip(found, expected))
+
+
+def replay(folder):
+    program = pathlib.Path(TRAIN).with_name("shardwise-replay")
+    meshes = (
+        (4, "0000", "--tp 2 --dp 2 --zero 1"),
+        (4, "0011", "--tp 2 --zero 3 --sp --bf16"),  # dp across two hosts
+        (4, "0000", "--pp 2 --dp 2 --micro-batches 2"),
+        (3, "012", "--zero 2 --bucket-kib 1"),
+    )
+    for number, (ranks, where, mesh) in enumerate(meshes if all_tests() else meshes[:2]):
+        prints, saved = folder / f"prints{number}", folder / f"saved{number}"
+        options = mesh.split() + ["--steps", 8, "--fingerprints", prints, "--fingerprint-every", 3, "--save", saved, "--save-every", 4]
+        run(["env", "PRETENDED_HOSTS=" + where, "LD_PRELOAD=" + sys.argv[3]] + words(options, ranks))
+        again = [program] + MODEL + [str(option) for option in options]
+        if "1" in where:
+            again += ["--ranks-per-host", str(where.count("0"))]
+        same = f"all ranks have the fingerprints in {prints}"
+        said = run(again + ["--checkpoint", saved / "step-00000004", "--step", "6", "--rank", str(ranks - 1), "--out", folder / "out"], 0,
+                   [f"step 6 of {ranks} ranks, from step 4: loss ", f"fingerprints of rank {ranks - 1}:", "  gradient  ",
+                    "  after     (replica0.)?model", "  after     (replica0.)?optimizer", same])
+        assert "DIFFERS" not in said, said
+        lines = [line for line in prints.read_text().splitlines() if line.startswith('{"step":6,')]
+        assert (folder / "out").read_text().splitlines() == lines and len(lines) == ranks
+        run(again + ["--ranks", str(ranks), "--step", "3"], 0, [f"step 3 of {ranks} ranks, from the seed: ", same])
+        # Of a rank that had other bits.
+        record = json.loads(lines[1])
+        record["sent"][2] = "0" * 16
+        prints.write_text(prints.read_text().replace(lines[1], json.dumps(record, separators=(",", ":"))))
+        run(again + ["--checkpoint", saved / "step-00000004", "--step", "6", "--rank", "1"], 1,
+            [f"DIFFERENT from {prints}: rank 1: what it sent (in message 2|or has at the end) differs", "sent  .* DIFFERS"])
+    last = again + ["--checkpoint", saved / "step-00000004", "--step"]
+    run(last + ["3"], 1, ["--step 3: expected one from 4, the next of the checkpoint, to 7, the last of the job"])
+    run(last + ["5"], 1, [f"{prints} has fingerprints of step 5 of 0 ranks, expected those of {ranks}"])
+    run(last + ["6", "--rank", "9"], 1, [f"--rank 9: the job has {ranks} ranks"])
+    run(last + ["6", "--seed", "2"], 1, ['step-00000004: of another run: "seed" was 1, and is 2'])
 
 
 def hosts(folder):
@@ -416,7 +461,7 @@ def main():
     if os.geteuid() == 0:  # in a container, perhaps
         os.environ.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
     random.seed(1)
-    case = {each.__name__: each for each in (best, stopped, keep, unsaved, faults, hosts, context)}[sys.argv[2]]
+    case = {each.__name__: each for each in (best, stopped, keep, unsaved, faults, replay, hosts, context)}[sys.argv[2]]
     with tempfile.TemporaryDirectory(prefix="shardwise-operation-") as folder:
         os.chdir(folder)
         case(pathlib.Path(folder))

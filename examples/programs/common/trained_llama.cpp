@@ -4,7 +4,7 @@
 /// @file
 /// A model in training, for one element type, `STEP_TYPE`, and all plans of a set, `STEP_SET` (step_plans.hpp).
 
-#include <shardwise/checkpoint/contents.hpp>
+#include <shardwise/checkpoint/same_bits.hpp>
 #include <shardwise/llm/models/llama/files.hpp>
 #include <shardwise/train/diloco.hpp>
 #include <shardwise/train/muon.hpp>
@@ -78,6 +78,7 @@ class TrainedLlama final : public TrainedModel {
         [&](sw::Index micro) { return load(pipeline_.mesh(), micro); },
         [&](const StepResult& found) {
           pipeline_.check_finite(stages_, step, found.loss, found.norm);
+          if (on_gradient) sw::fingerprint_gradients(stages_, on_gradient);
           if (diloco_) diloco_->step(stages_, optimizer_);
           return !diloco_;
         });

@@ -56,6 +56,8 @@ class TrainedModel {
   virtual void join() = 0;
   /// The steps that were made, if these are other than `step`, as the state is that of another replica.
   virtual std::int64_t steps(std::int64_t step) const = 0;
+  /// If set, `make_step` calls it with the fingerprint of this rank's block of each gradient, before the update.
+  std::function<void(const std::string& name, std::uint64_t fingerprint)> on_gradient;
 
   /// The sum of the losses of a step's targets, or of a replica's if replicas train alone.
   virtual double evaluate(const Load& load) = 0;

@@ -295,6 +295,24 @@ Run::Run(TrainOptions options)
   sw::require_same(sw::world(), plan_step(job(), {}));  // sizes may come from files, which may differ
 }
 
+std::unique_ptr<TrainedModel> Run::make_model() const {
+  auto model = make_trained_model(mesh_, job(),
+                                  {.rate = options_.rate,
+                                   .weight_decay = options_.weight_decay,
+                                   .max_norm = options_.max_norm,
+                                   .betas = options_.betas,
+                                   .epsilon = options_.epsilon,
+                                   .seed = options_.seed,
+                                   .group = replica_group()});
+  if (!options_.from.empty()) model->load_from(options_.from);
+  return model;
+}
+
+StepResult Run::make_step(TrainedModel& model, std::int64_t step) const {
+  return model.make_step(step, rate(step),
+                         [&](const Mesh& stage, sw::Index micro) { return data_->load(stage, step, micro); });
+}
+
 void Run::open_data() {
   const sw::llm::BatchOptions batches = batches_of(options_);
   const Replicas replicas = replicas_of(job(), mesh_);

@@ -64,6 +64,11 @@ class Run {
   /// Exports adapters, rather than a model merged with them.
   bool exports_adapters() const { return job().lora_rank > 0 && !options_.merge; }
 
+  /// A new model, or that of `--from`.
+  std::unique_ptr<TrainedModel> make_model() const;
+  /// Makes step number `step` of a model.
+  StepResult make_step(TrainedModel& model, std::int64_t step) const;
+
   double rate(std::int64_t step) const { return schedule_(step); }
   const TextData& data() const { return *data_; }
   /// Before step number `step`: evaluates the model at intervals, before the first and after the last step, and exports

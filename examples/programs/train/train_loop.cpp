@@ -13,8 +13,8 @@
 #include "../common/job_hosts.hpp"
 #include "../common/stop_signal.hpp"
 #include "../common/watchdog.hpp"
+#include "checked_steps.hpp"
 #include "checkpoints.hpp"
-#include "repeated_steps.hpp"
 #include "run.hpp"
 
 namespace tools {
@@ -55,15 +55,7 @@ int train(const TrainOptions& given) {
   run.check();
   sw::EventLog log(sw::clock_seconds);
   sw::Recording recording(mesh, options.trace.empty() ? nullptr : &log);
-  const TrainSettings settings{.rate = options.rate,
-                               .weight_decay = options.weight_decay,
-                               .max_norm = options.max_norm,
-                               .betas = options.betas,
-                               .epsilon = options.epsilon,
-                               .seed = options.seed,
-                               .group = run.replica_group()};
-  const std::unique_ptr<TrainedModel> model = make_trained_model(mesh, run.job(), settings);
-  if (!options.from.empty()) model->load_from(options.from);
+  const std::unique_ptr<TrainedModel> model = run.make_model();
   run.print_job();
   warn_of_torn_groups(mesh);
 
@@ -75,7 +67,7 @@ int train(const TrainOptions& given) {
     step = joined;
     checkpoints.set_aside_ahead();
   }
-  RepeatedSteps repeated(run, *model);
+  CheckedSteps checked(run, *model);
   run.open_best(checkpoints.resumed());
   const std::int64_t begun = step;
   const StopSignal stop;
@@ -86,15 +78,12 @@ int train(const TrainOptions& given) {
     using Clock = std::chrono::steady_clock;
     run.evaluate(*model, step);
     const auto start = Clock::now();
-    const double rate = run.rate(step);
-    const StepResult result = repeated.make(step, [&] {
+    const StepResult result = checked.make(step, [&] {
       recording.restart();
-      return model->make_step(step, rate, [&](const Mesh& stage, sw::Index micro) {
-        return run.data().load(stage, step, micro);
-      });
+      return run.make_step(*model, step);
     });
     const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
-    run.tell(step, {.loss = result.loss, .rate = rate, .norm = result.norm}, seconds);
+    run.tell(step, {.loss = result.loss, .rate = run.rate(step), .norm = result.norm}, seconds);
     step = model->steps(step + 1);
     signal = largest(mesh, stop.asked());
     saved = checkpoints.after_step(signal != 0 || step >= options.steps);

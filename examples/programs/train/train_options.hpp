@@ -47,7 +47,9 @@ struct TrainOptions {
   std::filesystem::path host_memory;    ///< a folder in each host's memory, for checkpoints
   std::int64_t host_memory_every = 20;  ///< steps
   std::int64_t repeat_every = 0;        ///< steps; 0: none is made twice
-  std::optional<std::int64_t> warmup;   ///< steps; by default a tenth of all
+  std::filesystem::path fingerprints;   ///< a file for those of steps
+  std::int64_t fingerprint_every = 100;
+  std::optional<std::int64_t> warmup;  ///< steps; by default a tenth of all
   sw::Decay decay = sw::Decay::cosine;
   double rate = 3e-3, floor = 0.1, weight_decay = 0.1, max_norm = 1;
   std::array<double, 2> betas{0.9, 0.999};  ///< AdamW's

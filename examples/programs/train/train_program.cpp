@@ -19,7 +19,7 @@
 #include "../common/programs.hpp"
 #include "../common/speeds_file.hpp"
 #include "best_plan.hpp"
-#include "train_options.hpp"
+#include "train_command.hpp"
 
 namespace tools {
 
@@ -102,6 +102,12 @@ void add_run_options(CLI::App& app, TrainOptions& options, JobOptions& job, std:
          "make every such step twice, and compare all bits, also those of copies on several ranks: finds a "
          "flipped bit, and names its rank; 0: never")
       ->check(CLI::Range(0, 1 << 24));
+  auto* fingerprints = app.add_option(
+      "--fingerprints", options.fingerprints,
+      "append the fingerprints of steps to this file, one line for each rank: of its messages, "
+      "gradients, parameters and optimizer's state; shardwise-replay compares them");
+  add_count(app, "--fingerprint-every", options.fingerprint_every, "steps between such steps")
+      ->needs(fingerprints);
 
   group("Checkpoints");
   auto* save = app.add_option("--save", options.save, "save checkpoints in this folder");
@@ -254,65 +260,73 @@ void check_ranks(const JobOptions& job) {
 
 }  // namespace
 
+TrainCommand::TrainCommand(CommandLine& app) : app_(app) {
+  add_run_options(app, options_, job_, decay_);
+  add_job_options(app, job_);
+  add_replica_jobs(app, options_);
+  add_from(app, options_);
+  add_plan(app, plan_, speeds_);
+  app.option_defaults()->group("Run");
+  add_timeout(app, options_.timeout);
+}
+
+int TrainCommand::ranks() const { return job_.pp * (options_.group.quorum.empty() ? job_.replicas : 1) * job_.dp.value_or(1) * job_.cp * job_.tp; }
+
+TrainOptions TrainCommand::options() const {
+  TrainOptions options = options_;
+  JobOptions job = job_;
+  check_values(app_);
+  check_files(options);
+  options.decay = sw::parse_decay(decay_);
+  if (job.job.lora_rank > 0 && options.from.empty())
+    throw std::invalid_argument("--lora-rank adapts a model that is given: --from");
+  if (options.merge && job.job.lora_rank == 0)
+    throw std::invalid_argument("--merge is for adapters: --lora-rank");
+  if (options.merge && options.export_to.empty() && options.export_best.empty())
+    throw std::invalid_argument("--merge is for what is exported: --export or --export-best");
+  if (app_.count("--format") > 0 && options.export_to.empty() && options.export_best.empty())
+    throw std::invalid_argument("--format is for what is exported: --export or --export-best");
+  if (job.job.lora_rank > 0 && !options.merge && options.format != "safetensors")
+    throw std::invalid_argument("--format " + options.format + " is for whole models: --merge");
+  if (!options.from.empty() && (sw::llm::is_gguf(options.from) || !gguf_files(options.from).empty()))
+    throw std::invalid_argument("--from is " + options.from.string() +
+                                ", expected a folder with model.safetensors: GGUF is not trained");
+  if (!options.from.empty()) job.config = options.from / "config.json";
+  if (!options.group.quorum.empty()) {
+    if (options.repeat_every > 0)
+      throw std::invalid_argument("--repeat-every does not go with --quorum: an exchange is not made twice");
+    if (options.group.replica >= job.replicas)
+      throw std::invalid_argument("--replica " + std::to_string(options.group.replica) + " of --replicas " +
+                                  std::to_string(job.replicas) + ": expected a number below it");
+    job.are_jobs = true;
+  }
+  if (!plan_.empty()) {
+    if (options.from.empty())
+      job.vocabulary = sw::llm::Tokenizer::from_folder({}, options.tokenizer).vocabulary();
+    CLI::App chosen;
+    add_job_options(chosen, job);
+    chosen.parse(best_plan(job, speeds_));
+  }
+  options.memory = static_cast<sw::Index>(job.memory);
+  options.job = job_of(job, sw::any);  // all remaining ranks are data-parallel
+  options.job.own_replica_job = options.group.replica;
+  if (!options.from.empty()) {
+    options.job.own_context = sw::llm::read_llama_config(job.config).context;
+    expect_weights(options.from, options.job.model);
+  }
+  check_ranks(job);
+  return options;
+}
+
 int train_program(int argc, char** argv, const Start& start) {
   std::signal(SIGXFSZ, SIG_IGN);  // so that a file-size limit only fails a save, and not the run
-  TrainOptions options;
-  JobOptions job{.batch = 32};
-  std::string decay = sw::name_of(options.decay), plan;
-  std::filesystem::path speeds;
   CommandLine app("Trains a Llama on text over all ranks.", "shardwise-train");
-  add_run_options(app, options, job, decay);
-  add_job_options(app, job);
-  add_replica_jobs(app, options);
-  add_from(app, options);
-  add_plan(app, plan, speeds);
-  app.option_defaults()->group("Run");
-  add_timeout(app, options.timeout);
+  const TrainCommand command(app);
   if (const auto code = app.answer_without_mpi(argc, argv)) return *code;
   return start(argc, argv, [&] {
     if (auto code = parse(app, argc, argv)) return *code;
+    TrainOptions options = command.options();
     options.command = command_of(argc, argv);
-    check_values(app);
-    check_files(options);
-    options.decay = sw::parse_decay(decay);
-    if (job.job.lora_rank > 0 && options.from.empty())
-      throw std::invalid_argument("--lora-rank adapts a model that is given: --from");
-    if (options.merge && job.job.lora_rank == 0)
-      throw std::invalid_argument("--merge is for adapters: --lora-rank");
-    if (options.merge && options.export_to.empty() && options.export_best.empty())
-      throw std::invalid_argument("--merge is for what is exported: --export or --export-best");
-    if (app.count("--format") > 0 && options.export_to.empty() && options.export_best.empty())
-      throw std::invalid_argument("--format is for what is exported: --export or --export-best");
-    if (job.job.lora_rank > 0 && !options.merge && options.format != "safetensors")
-      throw std::invalid_argument("--format " + options.format + " is for whole models: --merge");
-    if (!options.from.empty() && (sw::llm::is_gguf(options.from) || !gguf_files(options.from).empty()))
-      throw std::invalid_argument("--from is " + options.from.string() +
-                                  ", expected a folder with model.safetensors: GGUF is not trained");
-    if (!options.from.empty()) job.config = options.from / "config.json";
-    if (!options.group.quorum.empty()) {
-      if (options.repeat_every > 0)
-        throw std::invalid_argument(
-            "--repeat-every does not go with --quorum: an exchange is not made twice");
-      if (options.group.replica >= job.replicas)
-        throw std::invalid_argument("--replica " + std::to_string(options.group.replica) + " of --replicas " +
-                                    std::to_string(job.replicas) + ": expected a number below it");
-      job.are_jobs = true;
-    }
-    if (!plan.empty()) {
-      if (options.from.empty())
-        job.vocabulary = sw::llm::Tokenizer::from_folder({}, options.tokenizer).vocabulary();
-      CLI::App chosen;
-      add_job_options(chosen, job);
-      chosen.parse(best_plan(job, speeds));
-    }
-    options.memory = static_cast<sw::Index>(job.memory);
-    options.job = job_of(job, sw::any);  // all remaining ranks are data-parallel
-    options.job.own_replica_job = options.group.replica;
-    if (!options.from.empty()) {
-      options.job.own_context = sw::llm::read_llama_config(job.config).context;
-      expect_weights(options.from, options.job.model);
-    }
-    check_ranks(job);
     return train(options);
   });
 }
