@@ -115,9 +115,9 @@ Why lstsq(const A&, const B&, LstsqOptions = {});  // see Why
 
 /// The `rank` largest singular values of a [m, n], and their vectors, by random projections and two steps of power
 /// iteration (Halko, Martinsson and Tropp, "Finding structure with randomness", 2011). Where singular
-/// values fall off slowly they are approximations, some percent too small: see docs/learn/linear-algebra.md, also for
-/// the 2-norm. a: float or double, rows cut over any number of axes; `u` is [m, rank] and has the layout of a; every
-/// rank has `s`, [rank], and `v`, [n, rank]. The result is the same for the same seed on any mesh, except for
+/// values fall off slowly they are approximations, some percent too small: see docs/learn/linear-algebra.md; `norm2`
+/// bounds the first. a: float or double, rows cut over any number of axes; `u` is [m, rank] and has the layout of a;
+/// every rank has `s`, [rank], and `v`, [n, rank]. The result is the same for the same seed on any mesh, except for
 /// rounding. Throws `std::invalid_argument` if `rank` is negative or above min(m, n), and `std::runtime_error` on all
 /// ranks if a is not finite.
 template <Operand A, WellFormed U = detail::factored_off_tape<detail::QrLayout, A>>
