@@ -135,6 +135,8 @@ int replay_program(int argc, char** argv) {
   if (const auto code = app.read_alone(argc, argv)) return *code;
   if (command.searches())
     throw std::invalid_argument("--plan best: give the options that the job has printed instead");
+  if (command.replicas_are_jobs())
+    throw std::invalid_argument("--quorum: steps of replicas that are jobs of their own are not made again");
   const int ranks = ranks_of(command, own);
   if (own.rank >= ranks)
     throw std::invalid_argument("--rank " + std::to_string(own.rank) + ": the job has " +

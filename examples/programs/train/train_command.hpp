@@ -21,6 +21,7 @@ class TrainCommand {
   int ranks() const;
   /// Whether `--plan best` chooses the mesh.
   bool searches() const { return !plan_.empty(); }
+  bool replicas_are_jobs() const { return !options_.group.quorum.empty(); }
   const std::filesystem::path& fingerprints() const { return options_.fingerprints; }
   /// The options, complete and checked. Throws `std::invalid_argument` and `std::runtime_error`. Collective.
   TrainOptions options() const;
