@@ -81,6 +81,8 @@ shardwise_missing() {
   fi
   if [[ $with_tests == full ]]; then
     if command -v apt-get >/dev/null; then
+      shardwise_has_library elpa || echo "libelpa-dev ELPA"
+      shardwise_has_library scalapack-openmpi || echo "libscalapack-openmpi-dev ScaLAPACK"
       command -v reuse >/dev/null || echo "reuse a check of copyright and licenses"
       command -v chromium >/dev/null || echo "chromium a browser for the tests of pages"
       command -v doxygen >/dev/null || echo "doxygen the names on the site"

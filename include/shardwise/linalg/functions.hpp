@@ -50,16 +50,16 @@ constexpr A symmetric_part(const A& x) {
   return half + redistribute_to<A>(transpose(half));
 }
 /// An even power of 2 near the largest element, so that squares of x / unit neither overflow nor vanish; 1 on a dry
-/// mesh. Throws on all ranks if a row is not finite.
+/// mesh. `most` limits half of its exponent: so quotients are numbers, too. Throws on all ranks if a row is not finite.
 template <TensorType A>
-constexpr double unit_of(const char* name, const A& a) {
+constexpr double unit_of(const char* name, const A& a,
+                         int most = sizeof(typename A::Element) == 8 ? 450 : 50) {
   constexpr AxisSet cut = A::layout.axes_where([](Placement p) { return p.is_shard(); });
   double largest = a.mesh().dry() ? 1 : kernel::largest_magnitude(a.view().elements(), a.data());
   MeshView(a.mesh()).all_reduce(&largest, 1, DataType::f64, ReduceOp::max, cut);
   if (a.mesh().dry()) return 1;
   const AnyTensor x(a);
   if (!is_finite(largest)) RankLine{x.mesh, x.type}.check_finite<typename A::Element>(name, x);
-  constexpr int most = sizeof(typename A::Element) == 8 ? 450 : 50;  // and the quotients are numbers, too
   int exponent = 0;
   std::frexp(largest, &exponent);
   return std::ldexp(1., 2 * std::clamp(exponent / 2, -most, most));
