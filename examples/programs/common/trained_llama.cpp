@@ -8,7 +8,7 @@
 #include <shardwise/llm/models/llama/files.hpp>
 #include <shardwise/train/diloco.hpp>
 #include <shardwise/train/muon.hpp>
-#include <shardwise/train/replica_group.hpp>
+#include <shardwise/replicas/replica_group.hpp>
 
 #include "step_plans.hpp"
 #include "train_step.hpp"

@@ -16,7 +16,7 @@
 
 #include <shardwise/llm/data/loaded_batch.hpp>
 #include <shardwise/mesh/mesh.hpp>
-#include <shardwise/train/replica_group.hpp>
+#include <shardwise/replicas/replica_group.hpp>
 
 #include "step_job.hpp"
 

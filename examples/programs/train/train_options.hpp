@@ -12,7 +12,7 @@
 #include <vector>
 
 #include <shardwise/train/rate_schedule.hpp>
-#include <shardwise/train/replica_group.hpp>
+#include <shardwise/replicas/replica_group.hpp>
 
 #include "../common/step_job.hpp"
 

@@ -16,8 +16,8 @@
 /// added to it. The round counts if every member that is still there has the sum; otherwise it is made again by those.
 
 #include <shardwise/comm/communicator.hpp>
+#include <shardwise/replicas/replica_exchange.hpp>
 #include <shardwise/train/diloco.hpp>
-#include <shardwise/train/replica_exchange.hpp>
 
 namespace shardwise {
 
@@ -97,7 +97,7 @@ std::string ReplicaGroup::on_first_rank(F f) const {
   return text.substr(1);
 }
 
-/// The quorum's answer, which begins with one of the `wanted` words. If the connection ends meanwhile, it connects again,
+/// The answer of the quorum, which begins with one of the `wanted` words. If the connection ends, it connects again,
 /// and the answer about a round is "again".
 SHARDWISE_INLINE std::string ReplicaGroup::answer(const std::string& message, std::string_view wanted,
                                                   std::uint64_t job) {

@@ -6,7 +6,7 @@
 /// The exchange of one rank of a replica with the same rank of the others, in a round: see `ReplicaGroup`.
 
 #include <shardwise/comm/reducible.hpp>
-#include <shardwise/comm/tcp.hpp>
+#include <shardwise/replicas/tcp.hpp>
 
 namespace shardwise::detail {
 
