@@ -21,6 +21,7 @@ if(NOT TARGET shardwise_compiled)
   set(files "")
   set(llm "")
   file(GLOB_RECURSE headers RELATIVE "${shardwise_include_dir}" CONFIGURE_DEPENDS "${shardwise_include_dir}/shardwise/*/*.hpp")
+  list(REMOVE_ITEM headers shardwise/weights/hdf5.hpp)  # programs that include it link HDF5, the library does not
   list(FILTER headers EXCLUDE REGEX  # old paths, which CMakeLists.txt makes
       "^shardwise/(models|text|data)/|^shardwise/(ops|nn|kernel|layout)/(rope|quantized|key_value_cache|block_product|weight_blocks|bounds|product)\\.hpp$")
   foreach(header IN LISTS headers)

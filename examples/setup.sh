@@ -87,6 +87,7 @@ shardwise_missing() {
       command -v chromium >/dev/null || echo "chromium a browser for the tests of pages"
       command -v doxygen >/dev/null || echo "doxygen the names on the site"
       command -v mkdocs >/dev/null || echo "mkdocs-material the site of the documentation"
+      shardwise_has_header hdf5/openmpi/H5version.h || echo "libhdf5-openmpi-dev HDF5 with Open MPI"
       shardwise_has_fuzzer || echo "libclang-rt-dev libFuzzer and clang's sanitizers"
     fi
   fi
