@@ -25,6 +25,15 @@ int main() {
 
 #include "support.hpp"
 
+extern "C" {
+int Csys2blacs_handle(MPI_Comm);
+void Cfree_blacs_system_handle(int);
+void Cblacs_gridinit(int*, const char*, int, int);
+void Cblacs_gridexit(int);
+void pdsyevd_(const char*, const char*, const int*, double*, const int*, const int*, const int*, double*,
+              double*, const int*, const int*, const int*, double*, const int*, int*, const int*, int*);
+}
+
 namespace sw = shardwise;
 using sw::Index;
 

@@ -34,6 +34,8 @@ bool fails(int code, int* error) {
 
 // They stand before those of the libraries.
 namespace linked = shardwise::testing::linalg_eigh_linked;
+struct elpa_struct;
+using elpa_t = elpa_struct*;
 extern "C" {
 #ifdef WITH_ELPA
 elpa_t elpa_allocate(int* error) {

@@ -173,7 +173,10 @@ void Checkpoints::set_aside_ahead() {
       std::fprintf(stderr,
                    "WARNING: %s has other parameters than the other replicas: it is renamed to ….damaged\n",
                    folder.c_str());
-      std::filesystem::rename(folder, folder.string() + ".damaged");
+      std::filesystem::path aside = folder.string() + ".damaged";
+      for (int i = 2; std::filesystem::exists(aside); ++i)
+        aside = folder.string() + ".damaged-" + std::to_string(i);
+      std::filesystem::rename(folder, aside);
     }
   });
   if (memory_) memory_->clear();

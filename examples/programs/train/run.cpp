@@ -326,7 +326,8 @@ void Run::open_data() {
 sw::ReplicaGroupSettings Run::replica_group() const {
   sw::ReplicaGroupSettings group = options_.group;
   sw::Json all = settings();
-  for (const char* path : {"text_files", "validation_files"}) all.erase(path);
+  for (const char* place : {"text_files", "validation_files", "validation", "tokenizer", "from"})
+    all.erase(place);
   group.same = sw::Fingerprint().add(all.dump()).value();
   return group;
 }

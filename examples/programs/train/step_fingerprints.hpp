@@ -89,6 +89,7 @@ inline std::vector<RankFingerprints> read_fingerprints(const std::filesystem::pa
                                                        int ranks) {
   std::vector<RankFingerprints> all;
   std::ifstream file(path);
+  if (!file) throw std::runtime_error(path.string() + ": it cannot be opened");
   const std::string begin = "{\"step\":" + std::to_string(step) + ",";
   for (std::string line; std::getline(file, line);) {
     const sw::Json read = line.starts_with(begin) ? sw::Json::parse(line, nullptr, false) : sw::Json();

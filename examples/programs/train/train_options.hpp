@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include <shardwise/train/rate_schedule.hpp>
 #include <shardwise/replicas/replica_group.hpp>
+#include <shardwise/train/rate_schedule.hpp>
 
 #include "../common/step_job.hpp"
 

@@ -270,7 +270,10 @@ TrainCommand::TrainCommand(CommandLine& app) : app_(app) {
   add_timeout(app, options_.timeout);
 }
 
-int TrainCommand::ranks() const { return job_.pp * (options_.group.quorum.empty() ? job_.replicas : 1) * job_.dp.value_or(1) * job_.cp * job_.tp; }
+int TrainCommand::ranks() const {
+  return job_.pp * (options_.group.quorum.empty() ? job_.replicas : 1) * job_.dp.value_or(1) * job_.cp *
+         job_.tp;
+}
 
 TrainOptions TrainCommand::options() const {
   TrainOptions options = options_;
@@ -295,6 +298,13 @@ TrainOptions TrainCommand::options() const {
   if (!options.group.quorum.empty()) {
     if (options.repeat_every > 0)
       throw std::invalid_argument("--repeat-every does not go with --quorum: an exchange is not made twice");
+    if (!options.fingerprints.empty())
+      throw std::invalid_argument("--fingerprints does not go with --quorum: no exchange is made again");
+    if (options.timeout > 0 && options.timeout <= options.group.patience)
+      throw std::invalid_argument("--timeout " + std::to_string(std::lround(options.timeout)) +
+                                  ": with --quorum more than " +
+                                  std::to_string(std::lround(options.group.patience)) +
+                                  " s, as ranks wait so long for a state that is sent");
     if (options.group.replica >= job.replicas)
       throw std::invalid_argument("--replica " + std::to_string(options.group.replica) + " of --replicas " +
                                   std::to_string(job.replicas) + ": expected a number below it");

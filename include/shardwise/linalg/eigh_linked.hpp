@@ -4,7 +4,7 @@
 
 /// @file
 /// `eigh` of a matrix that is cut over ranks, by ELPA or by ScaLAPACK: all eigenvalues and eigenvectors. Link the
-/// library that you name: `-lelpa` (Debian: libelpa-dev; version 2021.11 or newer), or `-lscalapack-openmpi`
+/// library that you name: `-lelpa` (Debian: libelpa-dev; version 2022.05 or newer), or `-lscalapack-openmpi`
 /// (libscalapack-openmpi-dev; elsewhere `-lscalapack`). Their headers are not needed.
 ///
 /// ```
@@ -19,25 +19,28 @@
 #include <shardwise/linalg/spectral.hpp>
 #include <shardwise/linalg/symmetry.hpp>
 
-// As in elpa/elpa.h and ScaLAPACK, with 32-bit integers.
-struct elpa_struct;
-using elpa_t = elpa_struct*;
-extern "C" {
-int elpa_init(int);
-elpa_t elpa_allocate(int*);
-void elpa_deallocate(elpa_t, int*);
-void elpa_set_integer(elpa_t, const char*, int, int*);
-int elpa_setup(elpa_t);
-void elpa_eigenvectors_a_h_a_d(elpa_t, double*, double*, double*, int*);
-int Csys2blacs_handle(MPI_Comm);
-void Cfree_blacs_system_handle(int);
-void Cblacs_gridinit(int*, const char*, int, int);
-void Cblacs_gridexit(int);
-void pdsyevd_(const char*, const char*, const int*, double*, const int*, const int*, const int*, double*,
-              double*, const int*, const int*, const int*, double*, const int*, int*, const int*, int*);
-void pssyevd_(const char*, const char*, const int*, float*, const int*, const int*, const int*, float*,
-              float*, const int*, const int*, const int*, float*, const int*, int*, const int*, int*);
-}
+/// As in elpa/elpa.h and ScaLAPACK, with 32-bit integers. Programs may declare the same functions otherwise.
+namespace shardwise::detail::linked {
+
+struct Elpa;
+int elpa_init(int version) __asm__("elpa_init");
+Elpa* elpa_allocate(int*) __asm__("elpa_allocate");
+void elpa_deallocate(Elpa*, int*) __asm__("elpa_deallocate");
+void elpa_set_integer(Elpa*, const char*, int, int*) __asm__("elpa_set_integer");
+int elpa_setup(Elpa*) __asm__("elpa_setup");
+void elpa_eigenvectors(Elpa*, double*, double*, double*, int*) __asm__("elpa_eigenvectors_a_h_a_d");
+int blacs_handle(MPI_Comm) __asm__("Csys2blacs_handle");
+void free_blacs_handle(int) __asm__("Cfree_blacs_system_handle");
+void gridinit(int*, const char*, int, int) __asm__("Cblacs_gridinit");
+void gridexit(int) __asm__("Cblacs_gridexit");
+void pdsyevd(const char*, const char*, const int*, double*, const int*, const int*, const int*, double*,
+             double*, const int*, const int*, const int*, double*, const int*, int*, const int*,
+             int*) __asm__("pdsyevd_");
+void pssyevd(const char*, const char*, const int*, float*, const int*, const int*, const int*, float*, float*,
+             const int*, const int*, const int*, float*, const int*, int*, const int*,
+             int*) __asm__("pssyevd_");
+
+}  // namespace shardwise::detail::linked
 
 namespace shardwise {
 
@@ -46,13 +49,13 @@ struct Elpa {
   int stages = 1;     ///< or 2: to a band, and from that to three diagonals
   int block = 64;     ///< rows and columns that are dealt to ranks together; fewer, if a rank would have none
   Index whole = 320;  ///< up to this extent every rank gathers the matrix, and calls `eigh` of whole ones
-  bool check_symmetry = true;
+  bool check_symmetry = true;  ///< above `whole`; else the lower triangle counts there
 };
 /// ScaLAPACK's `pdsyevd` or `pssyevd`, which divides and conquers, for `eigh`.
 struct Scalapack {
   int block = 32;     ///< rows and columns that are dealt to ranks together; fewer, if a rank would have none
   Index whole = 320;  ///< up to this extent every rank gathers the matrix, and calls `eigh` of whole ones
-  bool check_symmetry = true;
+  bool check_symmetry = true;  ///< above `whole`; else the lower triangle counts there
 };
 
 namespace detail {
@@ -88,27 +91,27 @@ inline void eigh_of_blocks(const Elpa& with, const MeshView& mesh, const SquareB
                            double* values, double* vectors) {
   const Communicator &ranks = mesh.communicator(),
                      own = Communicator::duplicate(ranks.native());  // for ELPA's messages
-  int error = elpa_init(20211125);
-  const elpa_t handle = error == 0 ? elpa_allocate(&error) : nullptr;
+  int error = linked::elpa_init(20211125);
+  linked::Elpa* const handle = error == 0 ? linked::elpa_allocate(&error) : nullptr;
   throw_if_failed(ranks, "elpa_allocate", error);
   const auto set = [&](const char* name, Index value) {
-    if (error == 0) elpa_set_integer(handle, name, static_cast<int>(value), &error);
+    if (error == 0) linked::elpa_set_integer(handle, name, static_cast<int>(value), &error);
   };
   set("na", on.n), set("nev", on.n), set("nblk", on.block);
   set("local_nrows", on.rows(on.row)), set("local_ncols", on.columns(on.column));
   set("mpi_comm_parent", MPI_Comm_c2f(own.native())), set("process_row", on.row),
       set("process_col", on.column);
   throw_if_failed(ranks, "elpa_set_integer", error);
-  throw_if_failed(ranks, "elpa_setup", elpa_setup(handle));
-  const auto release = [](elpa_t of) {
+  throw_if_failed(ranks, "elpa_setup", linked::elpa_setup(handle));
+  const auto release = [](linked::Elpa* of) {
     int ignored = 0;
-    elpa_deallocate(of, &ignored);
+    linked::elpa_deallocate(of, &ignored);
   };
   // Not earlier: ELPA would free communicators that a handle does not have before.
-  const std::unique_ptr<elpa_struct, decltype(release)> owned(handle, release);
+  const std::unique_ptr<linked::Elpa, decltype(release)> owned(handle, release);
   set("solver", with.stages);
   throw_if_failed(ranks, "elpa_set_integer", error);
-  elpa_eigenvectors_a_h_a_d(handle, a, values, vectors, &error);
+  linked::elpa_eigenvectors(handle, a, values, vectors, &error);
   throw_if_failed(ranks, "elpa_eigenvectors", error);
 }
 /// In double, too: ELPA has single precision only if it was built so, and Debian's was not.
@@ -124,13 +127,13 @@ template <class T>
 void eigh_of_blocks(const Scalapack&, const MeshView& mesh, SquareBlocks& on, T* a, T* values, T* vectors) {
   struct Grid {
     int handle, context;
-    Grid(MPI_Comm ranks, int p, int q) : handle(Csys2blacs_handle(ranks)), context(handle) {
-      Cblacs_gridinit(&context, "Row", p, q);
+    Grid(MPI_Comm ranks, int p, int q) : handle(linked::blacs_handle(ranks)), context(handle) {
+      linked::gridinit(&context, "Row", p, q);
     }
     Grid(const Grid&) = delete;
     ~Grid() {
-      Cblacs_gridexit(context);
-      Cfree_blacs_system_handle(handle);
+      linked::gridexit(context);
+      linked::free_blacs_handle(handle);
     }
   };
   const Communicator& ranks = mesh.communicator();
@@ -150,9 +153,9 @@ void eigh_of_blocks(const Scalapack&, const MeshView& mesh, SquareBlocks& on, T*
             static_cast<T*>(work->data), &length, places.data(), &integers, &info);
   };
   if constexpr (std::is_same_v<T, double>)
-    solve(&pdsyevd_);
+    solve(&linked::pdsyevd);
   else
-    solve(&pssyevd_);
+    solve(&linked::pssyevd);
   throw_if_failed(ranks, std::is_same_v<T, double> ? "pdsyevd" : "pssyevd", info);
 }
 
@@ -161,11 +164,11 @@ void eigh_of_blocks(const Scalapack&, const MeshView& mesh, SquareBlocks& on, T*
 /// a: [n, n], float or double, symmetric, in any layout; `with`: `Elpa` or `Scalapack`. `values` is [n], on every rank,
 /// in increasing order; `vectors` is [n, n] in the layout that the caller names, and its columns are orthonormal. The
 /// ranks of the mesh form a grid as square as their number permits, also a mesh of some ranks of the job. If that has
-/// more columns than a, every rank gathers a, as it does for small n. Beside a, a rank needs memory for six blocks of
-/// n² / ranks elements.
+/// more columns than a, every rank gathers a, as it does for small n. Beside a, and what the library allocates, a rank
+/// needs memory for six blocks of n² / ranks elements; for `Elpa` and float seven.
 ///
 /// Throws `std::invalid_argument` if the block is below 1, if a is not square, or on all ranks if it is not symmetric
-/// (as `eigsh`). All ranks throw the same `std::runtime_error` if a is not finite, or if the library returns an error.
+/// (as `eigsh`). All ranks throw the same `std::runtime_error` if a is not finite, or a row's sum of magnitudes, or if the library returns an error.
 /// Plans do not count what the library sends; there is no dry run and no simulation. Collective.
 template <class... Placements, TensorType A, class Library,
           WellFormed Fine =

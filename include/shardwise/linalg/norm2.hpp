@@ -26,7 +26,7 @@ struct Norm2 {
 };
 /// How `norm2` computes.
 struct Norm2Options {
-  /// `error` is at most this times `value`, if 1000 + 10 n steps suffice. Less than 32 ε counts as 32 ε.
+  /// `error` is at most this times `value`, if the limit of steps suffices, at most 1000 + 10 n. At least 32 ε.
   double tolerance = 1e-3;
   std::uint64_t seed = 0;  ///< of the first vectors
 };
@@ -141,7 +141,7 @@ Norm2 bounds_of_norm(const A& a, double unit, double frobenius, const Norm2Optio
 
 /// a: [m, n], float or double, in any layout that is not pending. The lower bound holds for all a. The upper one does
 /// unless the random vectors, of `seed`, have almost no part in a singular vector, which has a probability below 1e-10
-/// for each a. Both hold up to rounding errors of the products, about √n ε. The norm of zeros, or of no elements, is 0
+/// for each a. Both hold up to rounding errors, mostly about √n ε. The norm of zeros, or of no elements, is 0
 /// with error 0. On other meshes `value` differs by rounding errors, or else within `error`.
 ///
 /// A step multiplies a and aᵀ by 8 vectors. For normal random numbers there are 25 to 60 steps, and fewer if the

@@ -225,8 +225,9 @@ class DiLoCo {
   /// A round of replicas that are jobs of their own: the outer step, or none if no replica has trained.
   [[gnu::noinline]] void exchange(bool trained) {
     detail::Fnv1a job;  // equal in all replicas
-    for (const double number : {1. * settings_.inner_steps, settings_.outer.rate, settings_.outer.momentum})
-      job.add(std::bit_cast<std::uint64_t>(number));
+    const auto add = [&](const char*, double number) { job.add(std::bit_cast<std::uint64_t>(number)); };
+    add("inner_steps", settings_.inner_steps);
+    settings_.outer.each_setting(add);
     std::vector<std::span<char>> state;
     std::size_t bytes = 0;
     const DataType type = outers_.empty() ? DataType::f32 : detail::wide(outers_[0].cell->stored.type);
@@ -237,6 +238,7 @@ class DiLoCo {
       for (const Buffer& block : {outer.state.master, outer.state.first})
         if (block) state.emplace_back(static_cast<char*>(block->data), own);
       bytes += own;
+      job.add(static_cast<std::uint64_t>(type));
       const detail::AnyBox box = outer.cell->stored.with_layout(outer.cell->layouts.finished).box();
       for (int dim = 0; dim < box.size.size(); ++dim) {
         for (const Index number : {outer.cell->stored.shape[dim], box.begin[dim], box.size[dim]})

@@ -174,7 +174,8 @@ void write_hdf5(const Communicator& ranks, const Path& path, hid_t file, const s
 
 /// A dataset of `Rank` dimensions, as a tensor of T: float, double, int32, int64 or uint8. Its floating-point numbers
 /// become floats or doubles, rounded to nearest; its integers become T if T holds all of their type exactly, so int32
-/// becomes double, and int64 does not. All ranks must see the file. Collective: throws `std::runtime_error` on all
+/// becomes double, and int64 does not. All ranks must see the file. (If only one rank cannot read, as its host fails,
+/// HDF5 may wait, until a watchdog ends the job.) Collective: throws `std::runtime_error` on all
 /// ranks if it cannot be read, has no such dataset, or one of other types or dimensions. Where the tensor becomes
 /// `Partial<Sum>`, the first rank takes the values.
 template <class T, int Rank, class... Placements, class MeshType,
@@ -210,6 +211,7 @@ auto load_hdf5(const MeshType& mesh, const std::filesystem::path& path, const st
 /// `std::runtime_error` on all ranks if it cannot be written, or a name is empty or given twice, and
 /// `std::invalid_argument` if the tensors are on several meshes.
 template <TensorType X, class... More>
+  requires std::is_arithmetic_v<typename X::Element>
 void save_hdf5(const std::filesystem::path& path, const std::string& name, const X& x, const More&... more) {
   const Communicator& ranks = x.mesh().communicator();
   const detail::QuietHdf5 quiet;

@@ -212,10 +212,9 @@ void write_entries(const X& x, const Path& path, Index begin) {
 
 /// The matrix in a file, of T: float or double. Elements are real or integer, those of a `coordinate` file also
 /// pattern, which are 1; its other elements are 0, and entries with the same indices are added, as SciPy does. The
-/// matrix is general, symmetric or skew-symmetric. Numbers are rounded to nearest, and too
-/// small ones to 0, in every locale. All ranks must see
-/// the file. Collective: throws `std::runtime_error` on all ranks if it cannot be read, is complex or Hermitian, is
-/// cut, or has too many entries or one that does not fit: the error names the line. Where the tensor becomes
+/// matrix is general, symmetric or skew-symmetric. Numbers are rounded to nearest, and those below the range of T to 0,
+/// in every locale; numbers outside of the range of `long double` are refused. All ranks must see the file.
+/// Collective: throws `std::runtime_error` on all ranks if it cannot be read, is complex or Hermitian, is truncated, or has too many entries or one that does not fit: the error names the line. Where the tensor becomes
 /// `Partial<Sum>`, the first rank takes the values.
 template <class T, class... Placements, class MeshType,
           WellFormed Fine = detail::distributed_problem<T, 2, MeshType, Placements...>>
