@@ -6,9 +6,9 @@
 
 #include <shardwise/checkpoint/same_bits.hpp>
 #include <shardwise/llm/models/llama/files.hpp>
+#include <shardwise/replicas/replica_group.hpp>
 #include <shardwise/train/diloco.hpp>
 #include <shardwise/train/muon.hpp>
-#include <shardwise/replicas/replica_group.hpp>
 
 #include "step_plans.hpp"
 #include "train_step.hpp"

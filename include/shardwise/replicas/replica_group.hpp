@@ -31,6 +31,7 @@ struct ReplicaGroupSettings {
   std::uint64_t same = 0;  ///< whatever else must be equal in all replicas, as a number
 };
 
+/// The replicas of a run, as this one sees them: for `DiLoCo`, which makes their rounds.
 class ReplicaGroup {
  public:
   /// `ranks`: all of this replica. All replicas have as many, on meshes of the same sizes. Collective. Throws
