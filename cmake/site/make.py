@@ -23,7 +23,7 @@ NAMES = "docs/reference/names/"
 SPLIT = {"docs/reference/errors.md": 2, "docs/reference/silent-bugs.md": 3}  # the level of an entry's heading
 LINK = re.compile(r"(\]\()([^)\s]+)(\))|((?:src|srcset)=\")([^\"]+)(\")")
 STOREYS = {
-    "The core": "tensor mesh layout ops linalg autograd module parallel nn train",
+    "The core": "tensor mesh layout ops linalg autograd module parallel nn train replicas",
     "Foundations of the core": "base memory comm kernel",
     "Pipelines": "pipeline schedule",
     "Files": "weights checkpoint io",
