@@ -25,7 +25,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "tests" / "support"))
 import hosts  # noqa: E402
 
-MODEL = ("--layers 2 --features 32 --heads 4 --kv-heads 4 --hidden 96 --context 64 --rate-schedule constant --warmup 10 --timeout 60"
+MODEL = ("--layers 2 --features 32 --heads 4 --kv-heads 4 --hidden 96 --context 64 --rate-schedule constant --warmup 10"
          " --local-steps 10 --zero 1").split() + ["--text", str(ROOT / "include" / "shardwise" / "layout")]
 
 
