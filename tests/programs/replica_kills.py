@@ -159,7 +159,7 @@ def main():
     options.train, options.programs = os.path.abspath(options.train), os.path.abspath(options.programs)
     os.environ.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", OMPI_MCA_mpi_yield_when_idle="1", OMP_NUM_THREADS="1",
                       OMPI_MCA_rmaps_base_oversubscribe="1")
-    with hosts.Hosts(options.hosts) as on, tempfile.TemporaryDirectory() as folder:
+    with hosts.Hosts(options.hosts) as on, tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         replicas = Replicas(options, on, pathlib.Path(folder))
         times = replicas.run()
         for what, seconds in sorted(times.items()):
