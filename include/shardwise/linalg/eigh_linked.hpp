@@ -168,8 +168,9 @@ void eigh_of_blocks(const Scalapack&, const MeshView& mesh, SquareBlocks& on, T*
 /// needs memory for six blocks of n² / ranks elements; for `Elpa` and float seven.
 ///
 /// Throws `std::invalid_argument` if the block is below 1, if a is not square, or on all ranks if it is not symmetric
-/// (as `eigsh`). All ranks throw the same `std::runtime_error` if a is not finite, or a row's sum of magnitudes, or if the library returns an error.
-/// Plans do not count what the library sends; there is no dry run and no simulation. Collective.
+/// (as `eigsh`). All ranks throw the same `std::runtime_error` if a, or the sum of magnitudes in a row, is not finite,
+/// or if the library returns an error. Messages of the library are in no plan; there is no dry run and no simulation.
+/// Collective.
 template <class... Placements, TensorType A, class Library,
           WellFormed Fine =
               detail::distributed_problem<typename A::Element, 2, typename A::MeshOf, Placements...>>

@@ -214,8 +214,9 @@ void write_entries(const X& x, const Path& path, Index begin) {
 /// pattern, which are 1; its other elements are 0, and entries with the same indices are added, as SciPy does. The
 /// matrix is general, symmetric or skew-symmetric. Numbers are rounded to nearest, and those below the range of T to 0,
 /// in every locale; numbers outside of the range of `long double` are refused. All ranks must see the file.
-/// Collective: throws `std::runtime_error` on all ranks if it cannot be read, is complex or Hermitian, is truncated, or has too many entries or one that does not fit: the error names the line. Where the tensor becomes
-/// `Partial<Sum>`, the first rank takes the values.
+/// Collective: throws `std::runtime_error` on all ranks if it cannot be read, is complex or Hermitian, is truncated, or
+/// has too many entries or one that does not fit: the error names the line. Where the tensor becomes `Partial<Sum>`,
+/// the first rank takes the values.
 template <class T, class... Placements, class MeshType,
           WellFormed Fine = detail::distributed_problem<T, 2, MeshType, Placements...>>
   requires std::is_floating_point_v<T>
