@@ -101,36 +101,6 @@ TEST_CASE("more kinds of products than are kept") {
   }
 }
 
-/// Each row of x · wᵀ beside a row alone; rows are `ld` apart.
-template <class T>
-void check_few_rows(Index m, Index n, Index k, Index ld, bool accumulate) {
-  CAPTURE(m);
-  CAPTURE(n);
-  CAPTURE(k);
-  std::vector<T> x(static_cast<std::size_t>(m * ld)), w(static_cast<std::size_t>(n * ld));
-  for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<T>(std::sin(static_cast<double>(i)));
-  for (std::size_t i = 0; i < w.size(); ++i) w[i] = static_cast<T>(std::cos(static_cast<double>(i)));
-  std::vector<T> together(static_cast<std::size_t>(m * n), T{3}), alone = together;
-  const auto multiply = [&](Index first, Index count, std::vector<T>& y) {
-    kernel::gemm(Transpose::no, Transpose::yes, count, n, k, x.data() + first * ld, ld, w.data(), ld,
-                 y.data() + first * n, n, accumulate);
-  };
-  multiply(0, m, together);
-  for (Index i = 0; i < m; ++i) multiply(i, 1, alone);
-  CHECK(together == alone);
-}
-
-TEST_CASE_TEMPLATE("a few rows get the bits that each gets alone", T, float, double) {
-  for (Index m = 2; m <= kernel::few_rows; ++m) {
-    for (const bool accumulate : {false, true}) {
-      check_few_rows<T>(m, 1, 37, 37, accumulate);
-      check_few_rows<T>(m, 61, 3, 4, accumulate);
-      check_few_rows<T>(m, 75, 333, 340, accumulate);    // several blocks
-      check_few_rows<T>(m, 21, 9001, 9001, accumulate);  // a row does not fit into a block
-    }
-  }
-}
-
 /// Signals arrive while it lives, one every 50 µs of this process's time.
 class ManySignals {
  public:

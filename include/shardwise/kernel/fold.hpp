@@ -13,6 +13,17 @@
 
 namespace shardwise::kernel::detail {
 
+/// The size of a vector register; 0: kernels by registers are not worth while.
+#if defined(__AVX512F__)
+inline constexpr int register_bytes = 64;
+#elif defined(__AVX__)
+inline constexpr int register_bytes = 32;
+#elif defined(__aarch64__)
+inline constexpr int register_bytes = 16;
+#else
+inline constexpr int register_bytes = 0;
+#endif
+
 /// Sixteen floats or eight doubles as a vector type of gcc and clang: one AVX-512 register, or several smaller ones.
 template <class C>
 struct Lanes {

@@ -11,9 +11,9 @@
 ///
 /// The implementation is oneDNN if SHARDWISE_GEMM_ONEDNN is defined (for float; for double then Eigen, unless
 /// SHARDWISE_GEMM_BLAS is also defined), else a BLAS if SHARDWISE_GEMM_BLAS is defined, else Eigen. Products with a
-/// single row or column, which are memory-bound (most of decoding), always use Eigen for float and double; so does a
-/// product x · wᵀ of up to `few_rows` rows x, each of which gets the same bits as if it were alone. Products of
-/// bfloat16 use oneDNN if the processor has instructions for them; otherwise they are converted to float, which is
+/// single row or column, which are memory-bound, always use Eigen for float and double. A product x · wᵀ of up to
+/// `few_rows` rows x, as in decoding, is a `row_product`: each row gets the same bits as if it were alone. Other products
+/// of bfloat16 use oneDNN if the processor has instructions for them; otherwise they are converted to float, which is
 /// slower than float itself. All translation units of a program must define the same of these macros, or linking fails.
 
 #include <algorithm>
@@ -22,6 +22,7 @@
 #include <shardwise/base/bodies.hpp>
 #include <shardwise/kernel/element.hpp>
 #include <shardwise/kernel/onednn.hpp>
+#include <shardwise/kernel/row_product.hpp>
 #include <shardwise/version.hpp>
 
 #if defined(SHARDWISE_GEMM_BLAS)
@@ -53,10 +54,6 @@ inline void mark_unit() __asm__(SHARDWISE_UNIT_MARK);
 namespace shardwise::kernel {
 
 enum class Transpose : bool { no, yes };
-
-/// The largest number of rows of x for which x · wᵀ gives each row the same bits as if it were alone, for float and
-/// double: a token gets the same logits whichever other sequences are decoded beside it.
-inline constexpr Index few_rows = 8;
 
 /// The implementation of matrix products of `float`.
 constexpr const char* gemm_name() {
@@ -137,19 +134,6 @@ void gemv(Index n, Index k, const C* b, Index ldb, const C* x, Index incx, C* y,
   }
 }
 
-/// C (+)= A · Bᵀ, row by row for a block of B, which stays in the cache.
-template <class C>
-void multiply_few_rows(const GemmArguments<C>& g) {
-  constexpr Index cached_bytes = Index{32} * 1024;
-  const Index block = std::max<Index>(8, cached_bytes / (g.k * static_cast<Index>(sizeof(C))) / 8 * 8);
-  for (Index j = 0; j < g.n; j += block) {
-    for (Index i = 0; i < g.m; ++i) {
-      gemv<Transpose::yes>(std::min(block, g.n - j), g.k, g.b + j * g.ldb, g.ldb, g.a + i * g.lda, 1,
-                           g.c + i * g.ldc + j, 1, g.accumulate, g.alpha);
-    }
-  }
-}
-
 template <class C>
 void multiply_matrices(const GemmArguments<C>& g) {
 #if defined(SHARDWISE_GEMM_ONEDNN)
@@ -195,8 +179,6 @@ void multiply_by_extents(const GemmArguments<C>& g) {
   if (g.m == 1) {  // c = op(B)ᵀ · a
     const auto of_b = turn_b ? gemv<Transpose::yes, C> : gemv<Transpose::no, C>;
     of_b(g.n, g.k, g.b, g.ldb, g.a, turn_a ? g.lda : 1, g.c, 1, g.accumulate, g.alpha);
-  } else if (g.m <= few_rows && !turn_a && turn_b) {
-    multiply_few_rows(g);
   } else if (g.n == 1) {  // c = op(A) · b
     const auto of_a = turn_a ? gemv<Transpose::no, C> : gemv<Transpose::yes, C>;
     of_a(g.m, g.k, g.a, g.lda, g.b, turn_b ? 1 : g.ldb, g.c, g.ldc, g.accumulate, g.alpha);
@@ -232,7 +214,13 @@ void gemm(Transpose ta, Transpose tb, Index m, Index n, Index k, const T* a, Ind
   const bool turn_a = ta == Transpose::yes, turn_b = tb == Transpose::yes;
   if (k == 0) {
     for (Index i = 0; i < m && !accumulate; ++i) std::fill_n(c + i * ldc, n, Out{0});
-  } else if constexpr (!std::is_same_v<T, compute_t<T>>) {
+    return;
+  }
+  if constexpr (std::is_same_v<T, Out> && std::is_same_v<T, typename detail::RowLanes<T>::Stored>) {
+    if (m <= few_rows && !turn_a && turn_b && !accumulate)
+      return row_product(m, n, k, a, lda, b, ldb, c, ldc);
+  }
+  if constexpr (!std::is_same_v<T, compute_t<T>>) {
 #if defined(SHARDWISE_GEMM_ONEDNN)
     if (detail::multiplies_bfloat16()) {
       constexpr bool wide = !std::is_same_v<Out, T>;

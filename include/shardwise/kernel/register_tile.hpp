@@ -17,15 +17,8 @@ constexpr Index padded(Index n) {
   return (n + Lanes<C>::count - 1) / Lanes<C>::count * Lanes<C>::count;
 }
 
-#if defined(__AVX512F__)
-inline constexpr int register_bytes = 64, tile_rows = 6, tile_columns = 4;
-#elif defined(__AVX__)
-inline constexpr int register_bytes = 32, tile_rows = 6, tile_columns = 2;
-#elif defined(__aarch64__)
-inline constexpr int register_bytes = 16, tile_rows = 6, tile_columns = 4;
-#else
-inline constexpr int register_bytes = 0, tile_rows = 0, tile_columns = 0;
-#endif
+/// Of `multiply_block`: rows, and registers side by side.
+inline constexpr int tile_rows = 6, tile_columns = register_bytes == 32 ? 2 : 4;
 
 template <class C>
 struct Register {
