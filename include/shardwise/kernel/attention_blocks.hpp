@@ -91,11 +91,15 @@ struct QueryBlock {
     seen.begin -= s.first_key;
     return seen;
   }
+  /// Where blocks of keys begin: at the start of the queries' document, so that its bits do not depend on others.
+  Index first_block(const AttentionShape& s) const {
+    return s.seen ? s.seen[batch * s.queries + first].begin - s.first_key : 0;
+  }
 };
 
 struct SeenKeys {
   Range row[query_block]{};
-  Range any{};  ///< from the first key that any row sees to the last
+  Range any{};  ///< from the block with the first key that any row sees to the last key
   Range all{};  ///< the keys that all rows see
 
   SeenKeys(const AttentionShape& s, const QueryBlock& block) : all{0, s.keys} {
@@ -107,11 +111,13 @@ struct SeenKeys {
       begin = std::min(begin, row[r].begin);
       end = std::max(end, row[r].end());
     }
-    if (begin < end) any = {begin, end - begin};
+    if (begin >= end) return;
+    begin = std::max<Index>(0, begin - (begin - block.first_block(s)) % key_block);
+    any = {begin, end - begin};
   }
 };
 
-/// Calls f for each block of queries that read key/value head `kv`.
+/// Calls f for each block of queries of one document that read key/value head `kv`.
 template <class F>
 void for_query_blocks(const AttentionShape& s, Index batch, Index kv, F f) {
   const Index begin = std::clamp<Index>(kv * s.group - s.first_head, 0, s.heads),
@@ -119,9 +125,12 @@ void for_query_blocks(const AttentionShape& s, Index batch, Index kv, F f) {
               count = std::min(query_block, s.queries);
   if (count == 0) return;
   const Index together = query_block / count;
+  const Range* const seen = s.seen ? s.seen + batch * s.queries : nullptr;
   for (Index head = begin; head < end; head += together) {
-    for (Index i = 0; i < s.queries; i += count) {
-      f(QueryBlock{batch, head, std::min(together, end - head), i, std::min(count, s.queries - i)});
+    for (Index i = 0, size = 0; i < s.queries; i += size) {
+      size = std::min(count, s.queries - i);
+      while (seen && seen[i + size - 1] != seen[i]) --size;
+      f(QueryBlock{batch, head, std::min(together, end - head), i, size});
     }
   }
 }
