@@ -12,6 +12,12 @@
 
 namespace shardwise {
 
+namespace detail {
+/// Of the products of a layer with this style.
+template <class Style>
+inline constexpr SumOrder sum_order = gives_same_bits<Style> ? SumOrder::fixed : SumOrder::fastest;
+}  // namespace detail
+
 /// Beside a weight `W`, [out…, in…], with `OutDims` dimensions of output features. B is 0 at first, so the product does
 /// not change.
 template <class Style, TensorType W, int OutDims>
@@ -56,7 +62,8 @@ class Adapter {
 
   /// The term that the adapter adds to the layer's product.
   constexpr auto operator()(const Operand auto& x) const {
-    return linear(scaled(linear<in_dims>(x, down)), up);
+    constexpr SumOrder order = detail::sum_order<Style>;
+    return linear<1, order>(scaled(linear<in_dims, order>(x, down)), up);
   }
 
   constexpr void visit(auto&& f) {

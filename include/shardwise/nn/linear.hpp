@@ -43,6 +43,7 @@ class Linear : public Module<Linear<MeshType, Style, T, OutDims, InDims, HasBias
   using WeightParameter = detail::StyledWeight<Style, Weight, OutDims>;
   using BiasParameter = detail::StyledBias<Style, Bias>;
   using Problem = detail::style_problem<MeshType, ModuleKind::linear, Style>;
+  static constexpr SumOrder order = detail::sum_order<Style>;
   static constexpr bool is_adapted = !std::is_void_v<typename detail::LowRankIn<Style>::type>;
   using AdapterOf = std::conditional_t<is_adapted, Adapter<Style, WeightOf<T>, OutDims>, NoAdapter>;
 
@@ -83,7 +84,7 @@ class Linear : public Module<Linear<MeshType, Style, T, OutDims, InDims, HasBias
   /// The result of a layer of this type without bias whose weight is `other`: a table that is also a head.
   static constexpr auto multiply(const Operand auto& x, const WeightParameter& other) {
     static_assert(!is_adapted, "a layer whose weight is another module's has no adapter");
-    return detail::redistribute_output<Style>(linear<InDims>(take(x), other));
+    return detail::redistribute_output<Style>(linear<InDims, order>(take(x), other));
   }
 
   constexpr void visit(auto&& f) {
@@ -125,7 +126,7 @@ class Linear : public Module<Linear<MeshType, Style, T, OutDims, InDims, HasBias
   template <Operand X>
   constexpr auto product(const X& in) const {
     using Product =
-        tensor_of<result_of<detail::op_for<LinearOp<InDims>, WeightParameter>, X, WeightParameter>>;
+        tensor_of<result_of<detail::op_for<LinearOp<InDims, order>, WeightParameter>, X, WeightParameter>>;
     if constexpr (HasBias && WellFormed<Product>) {
       // The bias gets the layout of the product, so a pending product gets it once.
       constexpr Layout layout = Layout::by_axis(MeshType::axes, [](int axis) {
@@ -134,17 +135,17 @@ class Linear : public Module<Linear<MeshType, Style, T, OutDims, InDims, HasBias
       const auto with_bias = [&] {
         const auto b = redistribute_to<with_layout<Bias, packed(layout)>>(alongside(bias, in));
         if constexpr (std::is_same_v<Element, T>) {
-          return linear<InDims>(in, weight, b);
+          return linear<InDims, order>(in, weight, b);
         } else {
-          return add(linear<InDims>(in, weight), b);
+          return add(linear<InDims, order>(in, weight), b);
         }
       };
-      if constexpr (std::is_same_v<decltype(with_bias()), decltype(linear<InDims>(in, weight))>) {
-        if (!has_bias_) return linear<InDims>(in, weight);
+      if constexpr (std::is_same_v<decltype(with_bias()), decltype(linear<InDims, order>(in, weight))>) {
+        if (!has_bias_) return linear<InDims, order>(in, weight);
       }
       return with_bias();
     } else {
-      return linear<InDims>(in, weight);
+      return linear<InDims, order>(in, weight);
     }
   }
 

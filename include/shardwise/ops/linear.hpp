@@ -10,6 +10,7 @@
 /// y = linear(x, w);         // y[r…, o…] = Σ_i x[r…, i] w[o…, i]
 /// y = linear(x, w, b);      // and + b[o…]
 /// y = linear<2>(x, w);      // Σ over two dimensions: x[r…, i, j] w[o…, i, j]
+/// y = linear<1, SumOrder::fixed>(x, w);   // the same bits in any batch and on any mesh
 /// ```
 /// Along one axis, besides all `Replicate` and all `Reduced`: (`Reduced`, `Shard<out>`) gives `Shard`;
 /// (`Shard<in>`, `Shard<in>`) gives `Partial`; (`Shard<row>`, `Reduced`) gives `Shard<row>`; one `Partial`
@@ -17,24 +18,51 @@
 /// that it is added once.
 
 #include <shardwise/kernel/reduce.hpp>
+#include <shardwise/kernel/row_product.hpp>
 #include <shardwise/ops/contract.hpp>
 
 namespace shardwise {
 
-template <int Contracted>
-struct LinearOp : detail::Contraction<LinearOp<Contracted>> {
+/// The order in which a product adds up numbers: the fastest for its extents, or one for all extents, so that each number
+/// of the result has the same bits as if it were alone (kernel/row_product.hpp). Then it is no sum over ranks.
+enum class SumOrder : bool { fastest, fixed };
+
+namespace detail {
+
+/// `text` with `contracted` dimensions k.
+constexpr Signature linear_signature(std::string_view text, int contracted, SumOrder order) {
+  Signature op = Signature::of(text).dimensions('k', contracted);
+  if (order == SumOrder::fastest) return op.linear_in_each();
+  for (int i = 0; i < contracted; ++i) op = op.whole(op.operands[1][1 + i]);
+  return op;
+}
+
+}  // namespace detail
+
+template <int Contracted, SumOrder Order = SumOrder::fastest>
+struct LinearOp : detail::Contraction<LinearOp<Contracted, Order>> {
   static constexpr const char* name = "linear";
-  static constexpr Signature signature =
-      Signature::of("...k*, o*k* -> ...o*").dimensions('k', Contracted).linear_in_each();
+  static constexpr Signature signature = detail::linear_signature("...k*, o*k* -> ...o*", Contracted, Order);
+
+  template <class T, int Y, int A, int B>
+  static void forward(View<T, Y> y, void* residual, View<const T, A> x, View<const T, B> w) {
+    if constexpr (Order == SumOrder::fastest) {
+      detail::Contraction<LinearOp>::forward(y, residual, x, w);
+    } else {
+      const Index rows = x.extent(0, A - Contracted), out = w.extent(0, B - Contracted),
+                  in = w.extent(B - Contracted, B);
+      kernel::row_product(rows, out, in, x.data, in, w.data, in, y.data, out);
+    }
+  }
 };
 
 /// The bias is added to every row while the product is in the cache.
-template <int Contracted>
+template <int Contracted, SumOrder Order = SumOrder::fastest>
 struct LinearBiasOp {
-  using Product = LinearOp<Contracted>;
+  using Product = LinearOp<Contracted, Order>;
   static constexpr const char* name = "linear";
   static constexpr Signature signature =
-      Signature::of("...k*, o*k*, o* -> ...o*").dimensions('k', Contracted).linear_in_each();
+      detail::linear_signature("...k*, o*k*, o* -> ...o*", Contracted, Order);
   static constexpr Saved saved{.inputs = 0b011};
   static constexpr bool accumulates = true;
   static constexpr bool parameters_first = true;
@@ -68,23 +96,23 @@ struct LinearBiasOp {
 };
 
 /// x: [r…, in…], w: [out…, in…] with `Contracted` dimensions `in…`; the result is [r…, out…].
-template <int Contracted = 1, Operand X, Operand W,
-          WellFormed Result = result_of<detail::op_for<LinearOp<Contracted>, W>, X, W>>
+template <int Contracted = 1, SumOrder Order = SumOrder::fastest, Operand X, Operand W,
+          WellFormed Result = result_of<detail::op_for<LinearOp<Contracted, Order>, W>, X, W>>
 constexpr auto linear(const X& x, const W& w) {
-  return apply(detail::op_for<LinearOp<Contracted>, W>{}, x, w);
+  return apply(detail::op_for<LinearOp<Contracted, Order>, W>{}, x, w);
 }
-template <int Contracted = 1, class X, class W,
-          IllFormed Why = result_of<detail::op_for<LinearOp<Contracted>, W>, X, W>>
+template <int Contracted = 1, SumOrder Order = SumOrder::fastest, class X, class W,
+          IllFormed Why = result_of<detail::op_for<LinearOp<Contracted, Order>, W>, X, W>>
 Why linear(const X&, const W&);  // see Why: LayoutError<Reason, On<>, Expected<>, Got<>, Cure<>>
 
 /// The same plus b: [out…] in every row.
-template <int Contracted = 1, Operand X, Operand W, Operand B,
-          WellFormed Result = result_of<LinearBiasOp<Contracted>, X, W, B>>
+template <int Contracted = 1, SumOrder Order = SumOrder::fastest, Operand X, Operand W, Operand B,
+          WellFormed Result = result_of<LinearBiasOp<Contracted, Order>, X, W, B>>
 constexpr auto linear(const X& x, const W& w, const B& b) {
-  return apply(LinearBiasOp<Contracted>{}, x, w, b);
+  return apply(LinearBiasOp<Contracted, Order>{}, x, w, b);
 }
-template <int Contracted = 1, class X, class W, class B,
-          IllFormed Why = result_of<LinearBiasOp<Contracted>, X, W, B>>
+template <int Contracted = 1, SumOrder Order = SumOrder::fastest, class X, class W, class B,
+          IllFormed Why = result_of<LinearBiasOp<Contracted, Order>, X, W, B>>
 Why linear(const X&, const W&, const B&);  // see Why
 
 SHARDWISE_COMPILE_OPERATION(LinearOp<1>, 2, 2, 2)

@@ -84,6 +84,19 @@ struct Frozen {
   static constexpr bool suits(ModuleKind kind) { return detail::is_layer(kind); }
 };
 
+/// An additional style: each number of the module's result has the same bits whatever else is in the batch, and on any
+/// mesh, because products add up numbers in one order (kernel/row_product.hpp). So training, scoring, prompts and
+/// decoding agree. A layer whose product is a sum over ranks, or whose messages are rounded, is refused.
+/// ```
+/// using Same = PlanWith<LlamaColwiseParallel<>, SameBits>;
+/// static_assert(llm::same_bits<Same>);
+/// ```
+struct SameBits {
+  static constexpr bool suits(ModuleKind kind) {
+    return detail::is_layer(kind) && kind != ModuleKind::experts;
+  }
+};
+
 /// `S` states which modules it suits.
 template <class S>
 concept ParallelStyle = requires {
@@ -123,6 +136,12 @@ template <>
 inline constexpr bool freezes<Frozen> = true;
 template <class... Parts>
 inline constexpr bool freezes<Styles<Parts...>> = (freezes<Parts> || ...);
+
+/// Whether a style has `SameBits`.
+template <class Style>
+inline constexpr bool gives_same_bits = std::is_same_v<Style, SameBits>;
+template <class... Parts>
+inline constexpr bool gives_same_bits<Styles<Parts...>> = (gives_same_bits<Parts> || ...);
 
 /// A style with some but not all members of a `LayerStyle`, which would be ignored.
 template <class S>

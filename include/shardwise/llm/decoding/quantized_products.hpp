@@ -119,8 +119,8 @@ struct QuantizedEmbeddingOp {
 
 namespace shardwise::detail {
 
-template <int Contracted, llm::WeightBlock Element>
-struct OpOfElements<LinearOp<Contracted>, Element> : TypeIs<llm::QuantizedLinearOp<Contracted>> {};
+template <int Contracted, SumOrder Order, llm::WeightBlock Element>
+struct OpOfElements<LinearOp<Contracted, Order>, Element> : TypeIs<llm::QuantizedLinearOp<Contracted>> {};
 template <llm::WeightBlock Element>
 struct OpOfElements<EmbeddingOp, Element> : TypeIs<llm::QuantizedEmbeddingOp> {};
 

@@ -24,6 +24,7 @@
 #include <shardwise/nn/mixture_of_experts.hpp>
 #include <shardwise/parallel/context_parallel.hpp>
 #include <shardwise/parallel/lora.hpp>
+#include <shardwise/parallel/same_bits.hpp>
 
 namespace shardwise::llm {
 
@@ -123,8 +124,9 @@ using LlamaSequenceParallel =
               RowwiseParallel<Axes, output<Shard<1>>, As...>>;
 
 /// The same as `LlamaTensorParallel`, but each rank computes some features of every layer's result from all of its
-/// input. No product is a sum over ranks. So with `LlamaQuantized`, the bits of the logits do not depend on the number
-/// of ranks, except for experts and latents. In `float` they do, because a product's order of sums depends on its size.
+/// input. No product is a sum over ranks. So with `LlamaQuantized`, or with the style `SameBits`, the bits of the logits
+/// do not depend on the number of ranks, except for experts. Else they do, because a product's order of sums depends on
+/// its size.
 template <StyleAxes Axes = tp, class KeyValue = KeyValueParallel<Axes>, CommunicationOption... As>
 using LlamaColwiseParallel =
     LlamaPlan<KeyValue, NoParallel, ColwiseParallel<Axes, As...>, RowwiseParallel<Axes, As...>,
@@ -146,6 +148,11 @@ using LlamaQuantized = typename detail::ExtendedPlan<PlanType, Quantized<Block>,
 /// layer and pass, an all-gather and a reduce-scatter along data axes; or all-to-alls, with the option `by_counts`.
 template <class PlanType, StyleAxes Axes = ep, ExpertOption... As>
 using LlamaExpertParallel = PlanAnd<PlanType, Use<"layers.*.experts", ExpertParallel<Axes, As...>>>;
+
+/// Whether the logits of a Llama with this plan have the same bits in training, scoring, prompts and decoding, in any
+/// batch and on any mesh: `PlanWith<LlamaColwiseParallel<>, SameBits>`.
+template <class PlanType>
+inline constexpr bool same_bits = same_bits_of<PlanType, llama_modules>;
 
 /// The number of `ranks` tensor-parallel ranks that can split the key/value heads: the size of `tp`. The size of
 /// `kvr` is `ranks` divided by it.
