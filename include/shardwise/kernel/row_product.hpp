@@ -3,16 +3,16 @@
 #pragma once
 
 /// @file
-/// y = x · wᵀ where each number of y is computed as if it were alone: it has the same bits whatever other rows x has and
-/// whatever other rows w has. So a token gets the same numbers in a training step, in a prompt and in decoding, and a
-/// layer whose outputs are split over ranks gives the same numbers on any number of them. `gemm` does not promise
-/// this: its libraries choose an order of sums by the extents.
+/// y = x · wᵀ where each number of y is computed as if it were alone: it has the same bits whatever other rows x and w
+/// have. So a token gets the same numbers in a training step, in a prompt and in decoding, and a layer whose outputs
+/// are split over ranks gives the same numbers on any number of them. `gemm` does not promise this: its libraries
+/// choose an order of sums by the extents.
 ///
 ///     row_product(rows, out, in, x, in, w, in, y, out);   // y = x · wᵀ
 ///
 /// The order of sums: a number of y is the sum, in order, of blocks of 4096 bytes of a row. In a block, lane l of a
-/// vector register adds the products of numbers l, l + lanes, l + 2 · lanes, …; then lanes are added in pairs. Without
-/// AVX2 or AVX-512 registers are shorter, and the bits are others.
+/// vector register adds the products of numbers l, l + lanes, l + 2 · lanes, …; then lanes are added in pairs. The
+/// length of registers, and so the bits, depend on the instructions that a program is compiled for.
 
 #include <shardwise/base/bodies.hpp>
 #include <shardwise/kernel/fold.hpp>

@@ -39,14 +39,15 @@ constexpr bool same_bits_of_module() {
     return false;  // groups of rows, and orders of sums, that depend on the ranks
   } else {
     using Style = typename PlanType::template StyleAt<Entry>;
-    return (Kind != ModuleKind::linear || gives_same_bits<Style>)&&!depends_on_mesh<Kind, Style>;
+    constexpr bool in_one_order = Kind != ModuleKind::linear || gives_same_bits<Style>;
+    return in_one_order && !depends_on_mesh<Kind, Style>;
   }
 }
 
 }  // namespace detail
 
-/// Whether all products of a plan for the modules `Modules`, a static array of `ModuleName`, are in one order of sums, and
-/// none is a sum over ranks. Attention has one order without a style.
+/// Whether all products of a plan for the modules `Modules`, a static array of `ModuleName`, are in one order of sums,
+/// and none is a sum over ranks. Attention has one order without a style.
 template <class PlanType, const auto& Modules>
 inline constexpr bool same_bits_of = []<std::size_t... M>(std::index_sequence<M...>) {
   return (detail::same_bits_of_module<PlanType, Modules[M].kind, PlanType::entry_for(Modules[M].name)>() &&

@@ -124,8 +124,8 @@ using LlamaSequenceParallel =
               RowwiseParallel<Axes, output<Shard<1>>, As...>>;
 
 /// The same as `LlamaTensorParallel`, but each rank computes some features of every layer's result from all of its
-/// input. No product is a sum over ranks. So with `LlamaQuantized`, or with the style `SameBits`, the bits of the logits
-/// do not depend on the number of ranks, except for experts. Else they do, because a product's order of sums depends on
+/// input. No product is a sum over ranks. So with `LlamaQuantized`, or with the style `SameBits`, the logits' bits do
+/// not depend on the number of ranks, except for experts. Else they do, because a product's order of sums depends on
 /// its size.
 template <StyleAxes Axes = tp, class KeyValue = KeyValueParallel<Axes>, CommunicationOption... As>
 using LlamaColwiseParallel =
