@@ -254,7 +254,8 @@ inline std::vector<Holding> holdings_of(const char* name, const Communicator& co
 }  // namespace detail
 
 /// The matrix of which each rank has the next rows, in the order of the ranks of the mesh, as many as it likes. `rows`:
-/// an Eigen matrix. Collective: throws `std::invalid_argument` on all ranks if their numbers of columns differ.
+/// any dense Eigen expression, in either order. Collective: throws `std::invalid_argument` on all ranks if their
+/// numbers of columns differ.
 template <class... Placements, class MeshType, class Derived,
           WellFormed Fine = detail::distributed_problem<typename Derived::Scalar, 2, MeshType, Placements...>>
 auto from_rows(const MeshType& mesh, const Eigen::MatrixBase<Derived>& rows) {
@@ -277,8 +278,8 @@ auto from_rows(const MeshType& mesh, const Eigen::MatrixBase<Derived>& rows) {
   return x;
 }
 
-/// This rank's next `count` rows of a matrix, as `from_rows` takes them. Finishes pending sums. Collective: throws
-/// `std::invalid_argument` on all ranks unless the numbers add up to the rows of x.
+/// `count` rows of a matrix for each rank, in the order of the ranks, as `from_rows` takes them. Finishes pending sums.
+/// Collective: throws `std::invalid_argument` on all ranks unless the numbers add up to the rows of x.
 template <TensorType X>
   requires(X::rank == 2)
 auto to_rows(const X& x, Index count) {
