@@ -48,15 +48,20 @@ inline std::vector<std::filesystem::path> files_below(const std::filesystem::pat
   return files;
 }
 
-/// The text of a file. Throws `std::runtime_error`, "PATH: not UTF-8 text: byte 0xed at offset 2", for other contents.
-inline std::string text_of_file(const std::filesystem::path& path) {
-  std::string text = read_text(path);
+/// Throws `std::runtime_error`, "PATH: not UTF-8 text: byte 0xed at offset 2", for other bytes. The text begins at
+/// `offset` of the file.
+inline void check_text(const std::filesystem::path& path, std::string_view text, Index offset = 0) {
   const std::size_t bad = first_non_text(text);
-  if (bad == text.size()) return text;
+  if (bad == text.size()) return;
   constexpr std::string_view digits = "0123456789abcdef";
   const auto byte = static_cast<unsigned char>(text[bad]);
-  fail<std::runtime_error>(
-      {path.string(), ": not UTF-8 text: byte 0x", digits[byte / 16], digits[byte % 16], " at offset ", bad});
+  fail<std::runtime_error>({path.string(), ": not UTF-8 text: byte 0x", digits[byte / 16], digits[byte % 16],
+                            " at offset ", offset + static_cast<Index>(bad)});
+}
+inline std::string text_of_file(const std::filesystem::path& path) {
+  std::string text = read_text(path);
+  check_text(path, text);
+  return text;
 }
 
 struct Document {
@@ -89,24 +94,36 @@ inline std::uint64_t corpus_fingerprint(const std::vector<Document>& documents) 
   return corpus.value();
 }
 
+/// The tokens of a file's text, or of a part of it, which may have its beginning and its end. Throws
+/// `std::runtime_error`, with the file's name.
+template <TextEncoder Encoder>
+std::vector<std::int32_t> tokens_of(const std::filesystem::path& path, std::string_view text,
+                                    const Encoder& tokenizer, bool begins = true, bool ends = true) {
+  auto tokens = prefix_errors(path.string() + ": cannot be tokenised", [&] {
+    const FileWork here("tokenizes", path.native());  // other ranks may wait for it
+    if constexpr (requires { tokenizer.encode_part(text, begins, ends); }) {
+      return tokenizer.encode_part(text, begins, ends);
+    } else {
+      return tokenizer.encode(text);
+    }
+  });
+  const std::optional<std::int32_t> end = tokenizer.end_token();
+  if (ends && end && (tokens.empty() || tokens.back() != *end)) tokens.push_back(*end);
+  return tokens;
+}
+
 /// Calls take(bytes of tokens) for each document that is not empty, and returns their common header, with the
 /// fingerprint of exactly the text that was tokenised. Holds one document at a time. Throws `std::runtime_error`,
 /// with the file's name.
 template <TextEncoder Encoder, class Take>
 TokenFileHeader tokenise(const std::vector<Document>& documents, const Encoder& tokenizer, Take take) {
-  const std::optional<std::int32_t> end = tokenizer.end_token();
   TokenPacker packer(tokenizer.vocabulary(), tokenizer.fingerprint());
   Fingerprint corpus;
   for (const Document& document : documents) {
     const std::string text = text_of_file(document.path);
     add_document(corpus, document, text);
     if (text.empty()) continue;
-    auto tokens = prefix_errors(document.path.string() + ": cannot be tokenised", [&] {
-      const FileWork here("tokenizes", document.path.native());  // other ranks may wait for it
-      return tokenizer.encode(text);
-    });
-    if (end && (tokens.empty() || tokens.back() != *end)) tokens.push_back(*end);
-    take(packer.pack(tokens));
+    take(packer.pack(tokens_of(document.path, text, tokenizer)));
   }
   return packer.header(corpus.value());
 }

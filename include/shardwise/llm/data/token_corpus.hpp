@@ -133,6 +133,13 @@ inline void check_tokens(const File& file) {
   }
 }
 
+/// Throws `std::runtime_error` for a token that is not in the vocabulary.
+inline void check_token(std::int32_t token, Index vocabulary) {
+  if (token >= 0 && token < vocabulary) return;
+  fail<std::runtime_error>(
+      {"the tokenizer gave ", token, ", but its vocabulary has ", vocabulary, " tokens"});
+}
+
 /// Produces the bytes of a token file after the header, and the numbers for the header.
 class TokenPacker {
  public:
@@ -147,10 +154,7 @@ class TokenPacker {
     bytes_.resize(tokens.size() * header_.token_bytes);
     char* to = bytes_.data();
     for (const std::int32_t token : tokens) {
-      if (token < 0 || static_cast<std::uint64_t>(token) >= header_.vocabulary) {
-        fail<std::runtime_error>(
-            {"the tokenizer gave ", token, ", but its vocabulary has ", header_.vocabulary, " tokens"});
-      }
+      check_token(token, static_cast<Index>(header_.vocabulary));
       const auto wide = static_cast<std::uint32_t>(token);
       const auto narrow = static_cast<std::uint16_t>(token);
       std::memcpy(to, header_.token_bytes == 2 ? static_cast<const void*>(&narrow) : &wide,
