@@ -209,6 +209,9 @@ TEST_CASE("documents with special tokens, which a chat template writes itself") 
         line.dump(), with_special,
         {.chat = chat, .begin = 256, .match_special_tokens = line.contains("match")});
   };
+  CHECK(with_special.encode_part("ab", true, true) == with_special.encode("ab"));
+  CHECK(with_special.encode_part("ab", true, false) == Ids{256, 'a', 'b'});
+  CHECK(with_special.encode_part("a</s>", false, true) == Ids{'a', 257});
   const llm::TrainingDocument text = document({{"text", "ab"}});
   CHECK(text.tokens == Ids{256, 'a', 'b', 257});
   CHECK(text.answers == std::vector<Range>{{0, 4}});

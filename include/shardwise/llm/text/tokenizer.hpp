@@ -115,6 +115,14 @@ class Tokenizer {
     if (options.add_special_tokens) ids.insert(ids.end(), around_.after.begin(), around_.after.end());
     return ids;
   }
+  /// The same for a part of a longer text. The tokens that the file adds around a text are added where it begins and
+  /// ends.
+  std::vector<std::int32_t> encode_part(std::string_view text, bool begins, bool ends) const {
+    std::vector<std::int32_t> ids = encode(text, {.add_special_tokens = false});
+    if (begins) ids.insert(ids.begin(), around_.before.begin(), around_.before.end());
+    if (ends) ids.insert(ids.end(), around_.after.begin(), around_.after.end());
+    return ids;
+  }
   /// The offsets of special tokens in the text, for `EncodeOptions::ordinary`. Throws `std::invalid_argument` if it
   /// contains a special token that the file matches in normalized text.
   std::vector<std::size_t> special_tokens_in(std::string_view text) const {
