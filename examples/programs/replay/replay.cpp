@@ -72,6 +72,7 @@ std::int64_t load(const Run& run, TrainedModel& model, const std::filesystem::pa
   const sw::Json settings = run.settings();
   if (const std::string other = other_run(loaded.notes, settings); !other.empty())
     throw std::runtime_error(checkpoint.string() + ": " + other);
+  run.continue_from(checkpoint.string(), loaded.notes);
   for (const char* each : changeable) {
     const std::string now = change(each, loaded.notes, settings);
     if (run.prints() && !now.empty()) std::printf("settings changed since the checkpoint: %s\n", now.c_str());
@@ -91,7 +92,11 @@ void replay(const TrainCommand& command, const ReplayOptions& own,
                                 std::to_string(run.options().steps - 1) + ", the last of the job");
   }
   const std::int64_t begun = step;
-  for (; step < own.step; ++step) run.make_step(*model, step);
+  for (; step < own.step; ++step) {
+    run.fetch(step);
+    run.make_step(*model, step);
+  }
+  run.fetch(step);
   StepContents state(run.mesh(), *model);
   StepResult result;
   const RankFingerprints found =

@@ -109,6 +109,7 @@ bool Checkpoints::resume_from_memory(const std::optional<std::filesystem::path>&
   try {
     const sw::LoadedCheckpoint loaded = memory_->load(*contents_);
     if (step_ != *newest) throw std::runtime_error("it is damaged on all hosts that have it");
+    run_.continue_from(from, notes);
     print_resumed(from, loaded);
   } catch (const std::runtime_error& error) {
     if (!last) throw;  // the blocks may have changed
@@ -123,6 +124,7 @@ bool Checkpoints::resume_from_memory(const std::optional<std::filesystem::path>&
 void Checkpoints::resume_from(const std::filesystem::path& last) {
   const sw::LoadedCheckpoint loaded = sw::load_checkpoint(last, *contents_);
   check_run(last.string(), loaded.notes);
+  run_.continue_from(last.string(), loaded.notes);
   if (const auto named = step_in_name(last); named != step_) {
     throw std::runtime_error(last.string() + ": its name says step " + std::to_string(named) +
                              ", but it was saved after step " + std::to_string(step_) +
@@ -184,11 +186,13 @@ void Checkpoints::set_aside_ahead() {
 
 std::optional<std::string> Checkpoints::save() {
   saving_ = step_;
+  run_.note_position(notes_);
   return checkpointer_->save(step_, *contents_, notes_);
 }
 
 void Checkpoints::save_in_memory() {
   try {
+    run_.note_position(notes_);
     sw::Json notes = notes_;
     notes["saved_last"] = saved_last_;
     memory_->save(step_, *contents_, notes);

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
+#include <optional>
 #include <string>
 
 namespace tools {
@@ -17,6 +18,7 @@ class Progress {
  public:
   struct Values {
     double loss = 0, rate = 0, norm = 0;
+    std::optional<double> epoch = {};  ///< if steps do not tell it
   };
 
   /// `style`: "line" overwrites one line, "plain" prints a new line at intervals. `done` of `steps` steps were made
@@ -40,12 +42,12 @@ class Progress {
     const double done = static_cast<double>(step - before_),
                  left = seconds / done * static_cast<double>(steps_ - step);
     const std::string all = std::to_string(steps_), now = std::to_string(step);
-    std::printf(
-        "%sstep %*s/%s  loss %.4f  rate %.2e  norm %.2f  %6.0f tokens/s  ETA %d:%02d  epoch %.2f/%.2f%s",
-        in_place_ ? "\r" : "", static_cast<int>(all.size()), now.c_str(), all.c_str(), values.loss,
-        values.rate, values.norm, tokens_ * done / seconds, static_cast<int>(left) / 60,
-        static_cast<int>(left) % 60, static_cast<double>(step) / epoch_, static_cast<double>(steps_) / epoch_,
-        in_place_ && !last ? "   " : "\n");
+    std::printf("%sstep %*s/%s  loss %.4f  rate %.2e  norm %.2f  %6.0f tokens/s  ETA %d:%02d  epoch %.2f",
+                in_place_ ? "\r" : "", static_cast<int>(all.size()), now.c_str(), all.c_str(), values.loss,
+                values.rate, values.norm, tokens_ * done / seconds, static_cast<int>(left) / 60,
+                static_cast<int>(left) % 60, values.epoch.value_or(static_cast<double>(step) / epoch_));
+    if (!values.epoch) std::printf("/%.2f", static_cast<double>(steps_) / epoch_);
+    std::printf("%s", in_place_ && !last ? "   " : "\n");
     std::fflush(stdout);
     pending_ = in_place_ && !last;
   }

@@ -260,6 +260,8 @@ std::string change_of_files(const std::string& name, const sw::Json& before, con
 }  // namespace
 
 std::string other_run(const sw::Json& before, const sw::Json& now) {
+  if (const std::string other = change("stream", before, now); !other.empty())
+    return "of another run: " + other;
   for (const char* name : {"text", "validation"}) {
     const std::string other = change_of_files(name, before, now);
     if (!other.empty()) return "of another run: " + other;
@@ -341,8 +343,9 @@ void Run::open_text(const sw::llm::BatchOptions& batches, const Replicas& replic
   if (job().packed) throw std::invalid_argument("--packed is for documents: give --data");
   const std::vector<sw::Index> weights = weights_of(options_.mix);
   TokenCorpora training, held_out;
+  if (options_.stream) open_stream(batches, replicas);
   std::vector<sw::llm::MixedSource> mix;
-  for (const Paths& paths : sources_of(options_.text, options_)) {
+  for (const Paths& paths : options_.stream ? std::vector<Paths>() : sources_of(options_.text, options_)) {
     const sw::llm::TokenCorpus corpus =
         sw::llm::open_token_corpus(mesh_, paths, tokenizer_, cache_of(options_, mix.size()));
     fingerprint_ = together(fingerprint_, corpus.fingerprint());
@@ -361,10 +364,22 @@ void Run::open_text(const sw::llm::BatchOptions& batches, const Replicas& replic
   if (options_.evaluates())
     held_out_.emplace(held_out, sw::llm::BatchSampler(held_out.size(), evaluated(batches)),
                       evaluating(replicas));
+  if (options_.stream) return;
   data_.emplace(
       training,
       weights.empty() ? sw::llm::BatchSampler(training.size(), batches) : sw::llm::BatchSampler(mix, batches),
       replicas);
+}
+
+void Run::open_stream(sw::llm::BatchOptions batches, const Replicas& replicas) {
+  constexpr sw::Index bytes_a_token = 16;  // so with four bytes a token, a piece is about four sequences
+  const auto stream = std::make_shared<sw::llm::TokenStream>(
+      mesh_, options_.text, tokenizer_,
+      sw::llm::StreamOptions{
+          .piece = bytes_a_token * batches.length, .seed = options_.seed, .shuffle = !options_.in_order});
+  fingerprint_ = stream->fingerprint();
+  batches.shuffle = false;  // the stream is
+  data_.emplace(StreamedTokens{stream}, sw::llm::BatchSampler(stream->size(), batches), replicas);
 }
 
 void Run::open_documents(const sw::llm::BatchOptions& batches, const Replicas& replicas) {
@@ -524,10 +539,25 @@ sw::Json Run::settings() const {
   if (options_.long_documents != "refuse") all["long_documents"] = options_.long_documents;
   if (!options_.mix.empty()) all["mix"] = weights_of(options_.mix);
   if (options_.in_order) all["in_order"] = true;
+  if (options_.stream) all["stream"] = true;
   if (!options_.from.empty()) all["from"] = noted(options_.from);
   if (!options_.tokenizer.empty()) all["tokenizer"] = noted(options_.tokenizer);
   if (!options_.chat_template.empty()) all["chat_template"] = sw::read_text(options_.chat_template);
   return all;
+}
+
+void Run::note_position(sw::Json& notes) const {
+  if (!data_->stream()) return;
+  const auto [token, piece, offset] = data_->stream()->position();
+  notes["stream_position"] = {token, piece, offset};
+}
+
+void Run::continue_from(const std::string& from, const sw::Json& notes) const {
+  if (!data_->stream()) return;
+  sw::prefix_errors(from + ": stream_position", [&] {
+    const auto [token, piece, offset] = notes.at("stream_position").get<std::array<sw::Index, 3>>();
+    data_->stream()->seek({token, piece, offset});
+  });
 }
 
 void Run::open_best(bool resumed) {
@@ -562,6 +592,8 @@ void Run::print_job() const {
   if (const sw::llm::DocumentRows* rows = data_->rows()) {
     std::printf("%s in %s, %.0f %% full; ", counted(rows->documents(), "document").c_str(),
                 counted(rows->size(), "row").c_str(), 100 * rows->filled());
+  } else if (const sw::llm::TokenStream* stream = data_->stream()) {
+    std::printf("text in %s; ", counted(stream->pieces(), "piece").c_str());
   } else {
     std::printf("%td tokens of text, %s; ", sampler.tokens(),
                 counted(sampler.sequence_count(), "sequence").c_str());
@@ -574,9 +606,11 @@ void Run::print_job() const {
               recomputes(job()) ? (", activations are " + recomputation_text(job())).c_str() : "",
               unusual_in(job()).c_str(), sw::kernel::gemm_name());
   const sw::Index epoch = data_->steps_per_epoch();
-  std::printf("%s of %td tokens a step, in %s; %s %s an epoch\n", counted(job().batch, "sequence").c_str(),
-              job().model.context, counted(job().micro_batches, "micro-batch").c_str(),
-              counted(epoch, "step").c_str(), epoch == 1 ? "is" : "are");
+  std::printf("%s of %td tokens a step, in %s", counted(job().batch, "sequence").c_str(), job().model.context,
+              counted(job().micro_batches, "micro-batch").c_str());
+  data_->stream()
+      ? std::printf("\n")
+      : std::printf("; %s %s an epoch\n", counted(epoch, "step").c_str(), epoch == 1 ? "is" : "are");
   if (const sw::Hosts& hosts = sw::world().hosts(); hosts.count() > 1)
     std::printf("%s\n", axes_on_hosts(job().sizes, [&](int rank) { return hosts.of(rank); }).c_str());
 }
@@ -588,7 +622,13 @@ void Run::begin(std::int64_t step) {
                     data_->steps_per_epoch(), step);
 }
 
-void Run::tell(std::int64_t step, const Progress::Values& values, double seconds) {
+void Run::tell(std::int64_t step, Progress::Values values, double seconds) {
+  std::optional<double> waited;
+  if (const sw::llm::TokenStream* stream = data_->stream()) {
+    waited = stream->waited() - std::exchange(waited_, stream->waited());
+    if (step == begun_) waited_first_ = *waited;
+    values.epoch = static_cast<double>(stream->position().piece) / static_cast<double>(stream->pieces());
+  }
   progress_->show(step + 1, values);
   add_to_log(step, [&] {
     log_->add({.step = step,
@@ -597,8 +637,14 @@ void Run::tell(std::int64_t step, const Progress::Values& values, double seconds
                .gradient_norm = values.norm,
                .tokens = data_->counted(step),
                .seconds = seconds,
+               .waited = waited,
                .held_out_loss = held_out_loss_});
   });
+}
+
+void Run::print_waits() const {
+  if (!prints() || !data_->stream()) return;
+  std::printf("steps have waited %.3f s for tokens, the first of them %.3f s\n", waited_, waited_first_);
 }
 
 void Run::evaluate_last(TrainedModel& model, std::int64_t step) {

@@ -66,6 +66,8 @@ class Run {
 
   /// A new model, or that of `--from`.
   std::unique_ptr<TrainedModel> make_model() const;
+  /// Gets the tokens of a step, if they are made while the model trains: before `make_step`. Collective.
+  void fetch(std::int64_t step) const { data_->fetch(step); }
   /// Makes step number `step` of a model.
   StepResult make_step(TrainedModel& model, std::int64_t step) const;
 
@@ -80,6 +82,10 @@ class Run {
   sw::ReplicaGroupSettings replica_group() const;
   /// Settings by name: those that a resumed run must share with the previous one, and those that it may change.
   sw::Json settings() const;
+  /// Adds the place of the next step in a stream to the notes of a checkpoint; and continues there. `from` names the
+  /// checkpoint.
+  void note_position(sw::Json& notes) const;
+  void continue_from(const std::string& from, const sw::Json& notes) const;
   /// The files of the model's tokenizer and dialogues by name, of rank 0. An export and each checkpoint have them beside
   /// the weights. Throws `std::runtime_error` on all ranks, in the name of the task, also if one has more than 256 MiB.
   Texts texts(const char* task) const;
@@ -94,7 +100,9 @@ class Run {
   void check() const;
   /// Opens the log for the steps from this one on.
   void begin(std::int64_t step);
-  void tell(std::int64_t step, const Progress::Values& values, double seconds);
+  void tell(std::int64_t step, Progress::Values values, double seconds);
+  /// Prints for how long steps have waited for tokens that are made while the model trains.
+  void print_waits() const;
   /// Prints the last step's plan next to the recording, and to what the memory pool has counted; returns false if the
   /// communication differs. Collective.
   bool compare(const JobPlan& recorded, const PoolBytes& pool) const;
@@ -108,6 +116,7 @@ class Run {
   void open_data();
   Replicas evaluating(const Replicas& replicas) const;
   void open_text(const sw::llm::BatchOptions& batches, const Replicas& replicas);
+  void open_stream(sw::llm::BatchOptions batches, const Replicas& replicas);
   void open_documents(const sw::llm::BatchOptions& batches, const Replicas& replicas);
   /// Calls `add` if there is a log, and ends the log if it cannot be written.
   void add_to_log(std::int64_t step, const std::function<void()>& add);
@@ -128,6 +137,7 @@ class Run {
   bool best_exported_ = true;
   std::optional<TrainingLog> log_;
   std::optional<Progress> progress_;
+  double waited_ = 0, waited_first_ = 0;  // seconds for tokens: all steps, and the first
 };
 
 }  // namespace tools

@@ -6,11 +6,13 @@
 /// The data for training or evaluation.
 
 #include <algorithm>
+#include <memory>
 #include <utility>
 #include <variant>
 
 #include <shardwise/llm/data/load_batch.hpp>
 #include <shardwise/llm/data/token_corpus.hpp>
+#include <shardwise/llm/data/token_stream.hpp>
 
 #include "../common/trained_model.hpp"
 
@@ -61,6 +63,14 @@ class TokenCorpora {
   sw::Index size_ = 0;
 };
 
+/// The tokens that a stream has fetched; copies share it.
+struct StreamedTokens {
+  std::shared_ptr<sw::llm::TokenStream> stream;
+
+  sw::Index size() const { return sw::llm::TokenStream::size(); }
+  void copy(sw::Index begin, std::span<std::int32_t> to) const { stream->copy(begin, to); }
+};
+
 /// Text as sequences of tokens, or documents; and their assignment to steps. Of the sampler's steps, replicas that
 /// train alone take turns.
 class TextData {
@@ -70,6 +80,9 @@ class TextData {
   TextData(const sw::llm::DocumentRows& rows, const sw::llm::BatchSampler& sampler, Replicas replicas)
       : source_(rows), sampler_(sampler), replicas_(replicas) {}
 
+  TextData(const StreamedTokens& tokens, const sw::llm::BatchSampler& sampler, Replicas replicas)
+      : source_(tokens), sampler_(sampler), replicas_(replicas) {}
+
   const sw::llm::BatchSampler& sampler() const { return sampler_; }
   sw::Index steps_per_epoch() const {
     return std::max<sw::Index>(1, sampler_.steps_per_epoch() / replicas_.count);
@@ -78,6 +91,15 @@ class TextData {
   bool has(sw::Index step) const { return own_step(step) < sampler_.steps_per_epoch(); }
   /// Null for sequences of tokens.
   const sw::llm::DocumentRows* rows() const { return std::get_if<sw::llm::DocumentRows>(&source_); }
+  /// Null for tokens that are not made while the model trains.
+  sw::llm::TokenStream* stream() const {
+    const auto* streamed = std::get_if<StreamedTokens>(&source_);
+    return streamed ? streamed->stream.get() : nullptr;
+  }
+  /// Gets the tokens of a step of all replicas, if they are made meanwhile. Collective.
+  void fetch(sw::Index step) const {
+    if (stream()) stream()->fetch(sampler_, step * replicas_.count, replicas_.count);
+  }
   /// The number of targets in a step, of all replicas.
   sw::Index counted(sw::Index step) const {
     sw::Index sum = 0;
@@ -96,7 +118,7 @@ class TextData {
  private:
   sw::Index own_step(sw::Index step) const { return step * replicas_.count + replicas_.own; }
 
-  std::variant<TokenCorpora, sw::llm::DocumentRows> source_;
+  std::variant<TokenCorpora, sw::llm::DocumentRows, StreamedTokens> source_;
   sw::llm::BatchSampler sampler_;
   Replicas replicas_;
 };

@@ -78,6 +78,7 @@ int train(const TrainOptions& given) {
     using Clock = std::chrono::steady_clock;
     run.evaluate(*model, step);
     const auto start = Clock::now();
+    run.fetch(step);
     const StepResult result = checked.make(step, [&] {
       recording.restart();
       return run.make_step(*model, step);
@@ -88,6 +89,7 @@ int train(const TrainOptions& given) {
     signal = largest(mesh, stop.asked());
     saved = checkpoints.after_step(signal != 0 || step >= options.steps);
   }
+  run.print_waits();
   if (signal != 0) return stopped_run(run, signal, step, saved);
   const auto recorded = recording.plan();
   const PoolBytes pool;

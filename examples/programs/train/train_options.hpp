@@ -37,6 +37,7 @@ struct TrainOptions {
   std::vector<std::filesystem::path> validation;  ///< or files of its own for it
   std::int64_t evaluate_every = 100;              ///< steps
   bool in_order = false;                          ///< no shuffling
+  bool stream = false;                            ///< makes tokens while it trains
   std::int64_t epochs = 0;                        ///< instead of steps, unless 0
   std::filesystem::path trace;                    ///< a file for a trace of the last step
   std::filesystem::path save;                     ///< a folder for checkpoints

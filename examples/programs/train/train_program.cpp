@@ -41,6 +41,9 @@ void add_run_options(CLI::App& app, TrainOptions& options, JobOptions& job, std:
       ->take_all();
   app.add_option("--tokenizer", options.tokenizer, "a tokenizer.json; default: bytes as tokens");
   app.add_option("--cache", options.cache, "keep the tokens in this file for later runs");
+  auto* stream = app.add_flag("--stream", options.stream,
+                              "make the tokens of --text while the model trains, on all ranks: for more text "
+                              "than is tokenised before the first step; pieces of text are shuffled");
   add_count(app, "--batch", job.batch, "sequences per step, over all ranks and micro-batches; default: 32");
   app.add_flag("--in-order", options.in_order, "do not shuffle");
   app.add_flag("--pad", options.pad, "pad the last batch of an epoch instead of dropping it");
@@ -80,6 +83,8 @@ void add_run_options(CLI::App& app, TrainOptions& options, JobOptions& job, std:
   app.add_option("--epochs", options.epochs, "passes over the data, instead of --steps; 0: use --steps")
       ->check(CLI::Range(0, 1 << 24))
       ->excludes(steps);
+  for (const char* name : {"--data", "--mix", "--cache", "--pad", "--held-out", "--epochs"})
+    stream->excludes(app.get_option(name));
   app.add_option("--rate", options.rate, "highest learning rate")->check(CLI::PositiveNumber);
   app.add_option("--rate-schedule", decay, "decay of the learning rate after warm-up")
       ->check(CLI::IsMember({"constant", "linear", "cosine"}));

@@ -129,6 +129,7 @@ void TrainingLog::add(const TrainingStep& step) {
               {"tokens", step.tokens},
               {"tokens_per_second", number(static_cast<double>(step.tokens) / step.seconds)},
               {"seconds", number(step.seconds)}};
+  if (step.waited) values["waited"] = number(*step.waited);
   if (step.held_out_loss) values["held_out_loss"] = number(*step.held_out_loss);
   add_values(step.step, std::move(values));
 }

@@ -30,6 +30,7 @@ struct TrainingStep {
   double loss = 0, rate = 0, gradient_norm = 0;
   std::int64_t tokens = 0;                   ///< trained on in this step, over all ranks
   double seconds = 0;                        ///< duration of this step
+  std::optional<double> waited = {};         ///< seconds of these for tokens; not in CSV
   std::optional<double> held_out_loss = {};  ///< with the weights before this step
 };
 
