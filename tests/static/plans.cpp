@@ -31,6 +31,27 @@ static_assert(!names_module("l*q", "layers.*.attention.wq"));                   
 static_assert(!names_module("layers.3.attention.wq", "layers.*.attention.wq"));  // not all layers
 static_assert(names_module("layers.*.attention.wq", "layers.3.attention.wq"));
 static_assert(!names_module("", "norm") && !names_module("norm.", "norm"));
+static_assert(names_module("layers.[:4].attention.w*", "layers.*.attention.wq"));
+static_assert(names_module("*.[2:-1]", "layers.*") && !names_module("[:4]", "norm"));
+static_assert(!names_module("layers.[:4]", "layers.*.norm"));
+
+// ---- Slices ------------------------------------------------------------------------------------------------------
+using detail::Slice, detail::slice_in;
+constexpr bool is_slice(std::string_view name, int first, int last) {
+  const Slice slice = slice_in(name);
+  return slice.first == first && slice.last == last;
+}
+static_assert(is_slice("layers.[:4].mlp.up", 0, 4) && is_slice("layers.[2:9]", 2, 9));
+static_assert(is_slice("layers.[-4:]", Slice::end - 4, Slice::end) && is_slice("[:]", 0, Slice::end));
+static_assert(is_slice("layers.[:n]", 0, Slice::n) &&
+              is_slice("[-n:-1]", Slice::end - Slice::n, Slice::end - 1));
+static_assert(slice_in("layers.[:65535]").given() && slice_in("layers.[n:-n]").given());
+constexpr bool is_none(auto... names) { return (!slice_in(names).given() && ...); }
+static_assert(is_none("layers.*", "layers.[4]", "layers.[4:4]", "layers.[4:2]", "layers.[-1:-2]",
+                      "layers.[:0]"));
+static_assert(is_none("layers.[:a]", "layers.[: 4]", "layers.[--1:]", "layers.[-:]", "layers.[:4",
+                      "layers.]:4["));
+static_assert(is_none("layers.[:9999999999]", "layers.[-0:]", "layers.[1:2:3]"));
 
 static_assert(edit_distance("wq", "wq") == 0);
 static_assert(edit_distance("wq", "wk") == 1);
@@ -60,6 +81,18 @@ using Ringed =
 static_assert(same<style_of<Ringed, "out">, Styles<RowwiseParallel<tp>, FullyShard<dp>>>);
 static_assert(same<style_of<Ringed, "attention">, PrepareModuleInput<tp, Reduced>>);
 static_assert(same<style_of<Ringed, "encoder.*.mlp.up">, style_of<Sharded, "encoder.*.mlp.up">>);
+
+// A slice counts before a `*`, in its elements: from bounds 0, 2, 4 and -1 on.
+using Sliced =
+    PlanAnd<Sharded, Use<"encoder.[:4].mlp.up", NoParallel>, Use<"encoder.[-1:].*.up", CopyParallel<tp>>>;
+template <int At>
+using UpFrom = style_of<PlanBelow<PlanWith<Sliced, Frozen, "encoder.[2:4]">, "encoder.*", At>, "mlp.up">;
+static_assert(same<UpFrom<0>, FullyShard<dp>>);
+static_assert(same<UpFrom<2>, Styles<FullyShard<dp>, Frozen>>);
+static_assert(same<UpFrom<4>, style_of<Sharded, "encoder.*.mlp.up">> && same<UpFrom<-1>, UpFrom<4>>);
+static_assert(same<UpFrom<Slice::end - 1>, Styles<CopyParallel<tp>, FullyShard<dp>>>);
+static_assert(detail::bounds_of(detail::slices_of<Sliced>("encoder.*")).size() == 4 &&
+              detail::bounds_of(detail::slices_of<Some>()).size() == 2);
 static_assert(same<llm::LlamaAdapted<PlanWith<llm::LlamaTensorParallel<>, FullyShard<dp>>, 8>,
                    PlanWith<llm::LlamaAdapted<llm::LlamaTensorParallel<>, 8>, FullyShard<dp>>>);
 static_assert(Ringed::size == Some::size + 2);
@@ -106,9 +139,28 @@ static_assert(plan_fault(Plan<Table, Layers, Use<"tokns", NoParallel>>{}, module
 static_assert(plan_fault(Plan<Table, Layers, Head, Use<"tokns", NoParallel>>{}, modules) ==
               PlanFault{Reason::plan_names_an_unknown_module, 3, 0, 0});
 
-// The elements of a list are of one type: none is named by its number.
+// Elements of a list are named by slices, not by a number; and only if the model's table says so.
 static_assert(plan_fault(Plan<Table, Layers, Head, Use<"layers.3.mlp", NoParallel>>{}, modules) ==
               PlanFault{Reason::plan_names_an_unknown_module, 3, 0, 2});
+static_assert(plan_fault(Plan<Table, Layers, Head, Use<"layers.[:3].mlp", NoParallel>>{}, modules) ==
+              PlanFault{Reason::plan_names_an_unknown_module, 3, 0, 2});
+constexpr std::array sliced_modules{modules[0], ModuleName{"layers.*", ModuleKind::composite, true},
+                                    modules[2], modules[3], modules[4]};
+template <FixedString Name, class Style = NoParallel>
+using AndSlice = Plan<Table, Layers, Head, Use<Name, Style>>;
+static_assert(plan_fault(AndSlice<"layers.[:3].mlp">{}, sliced_modules) == PlanFault{});
+static_assert(plan_fault(AndSlice<"layers.[3:2].mlp">{}, sliced_modules) ==
+              PlanFault{Reason::plan_names_an_unknown_module, 3, 0, 2});
+static_assert(plan_fault(AndSlice<"layers.[:3].mpl">{}, sliced_modules) ==
+              PlanFault{Reason::plan_names_an_unknown_module, 3, 0, 2});
+static_assert(plan_fault(AndSlice<"layers.[:3]", ColwiseParallel<tp>>{}, sliced_modules) ==
+              PlanFault{Reason::style_does_not_suit_the_module, 3, 0, 1});
+using Twice = PlanAnd<AndSlice<"layers.[2:-1].mlp">, Use<"layers.[-2:].mlp", NoParallel>>;
+static_assert(plan_fault(Twice{}, sliced_modules) == PlanFault{Reason::plan_names_a_module_twice, 3, 4, 2});
+static_assert(plan_fault(PlanAnd<AndSlice<"layers.[2:-1].mlp">, Use<"layers.[-1:].mlp", NoParallel>>{},
+                         sliced_modules) == PlanFault{});
+static_assert(plan_fault(Plan<Table, Head, Use<"layers.[:3].mlp", NoParallel>>{}, sliced_modules) ==
+              PlanFault{Reason::plan_leaves_a_module_without_a_style, 0, 0, 2});
 
 // ---- A Llama of two layers ---------------------------------------------------------------------------------------
 using Grid = Mesh<dp, tp, kvr>;

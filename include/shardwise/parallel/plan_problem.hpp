@@ -25,10 +25,29 @@ struct PlanFault {
 
 /// Whether a plan must name this module, and does not.
 template <class PlanType>
-constexpr bool lacks_style(const ModuleName& module) {
+constexpr bool lacks_style(const ModuleName& module, int at = -1) {
   const ModuleKind kind = module.kind;
   return is_layer(kind) && kind != ModuleKind::dropout && kind != ModuleKind::experts &&
-         PlanType::entry_for(module.name) == no_entry;
+         PlanType::entry_for(module.name, at) == no_entry;
+}
+
+/// Whether a name with a slice names a list that can be sliced; other names are fine.
+constexpr bool slices_a_list(std::string_view name, std::span<const ModuleName> modules) {
+  if (name.find('[') == name.npos) return true;
+  return slice_in(name).given() && std::any_of(modules.begin(), modules.end(), [=](const ModuleName& module) {
+           return module.sliced && names_module(up_to_slice(name), module.name);
+         });
+}
+
+/// The first of these names that no module has, and in which none is; the number of names if there is none.
+constexpr std::size_t first_unknown(std::span<const std::string_view> names,
+                                    std::span<const ModuleName> modules) {
+  const auto is_unknown = [=](std::string_view name) {
+    return !slices_a_list(name, modules) ||
+           std::none_of(modules.begin(), modules.end(),
+                        [=](const ModuleName& module) { return is_within(module.name, any_bound, {name}); });
+  };
+  return static_cast<std::size_t>(std::find_if(names.begin(), names.end(), is_unknown) - names.begin());
 }
 
 template <class... Uses, std::size_t Count>
@@ -38,7 +57,7 @@ constexpr PlanFault plan_fault(Plan<Uses...>, const std::array<ModuleName, Count
   for (std::size_t entry = 0; entry < PlanType::size; ++entry) {
     const std::string_view name = PlanType::names[entry];
     const auto named = [=](const ModuleName& module) { return names_module(name, module.name); };
-    if (std::none_of(modules.begin(), modules.end(), named)) {
+    if (std::none_of(modules.begin(), modules.end(), named) || !slices_a_list(name, modules)) {
       // First those that still lack a style, and those that the entry's style suits.
       const auto distance = [&](const ModuleName& module) {
         return std::tuple(!lacks_style<PlanType>(module), !suits[entry](module.kind),
@@ -48,16 +67,22 @@ constexpr PlanFault plan_fault(Plan<Uses...>, const std::array<ModuleName, Count
       return {Reason::plan_names_an_unknown_module, entry, 0, static_cast<std::size_t>(nearest)};
     }
   }
-  for (std::size_t m = 0; m < Count; ++m) {
-    const std::size_t entry = PlanType::entry_for(modules[m].name);
-    if (lacks_style<PlanType>(modules[m])) return {Reason::plan_leaves_a_module_without_a_style, 0, 0, m};
-    if (entry == no_entry) continue;
-    const std::size_t other = PlanType::entry_for(modules[m].name, entry + 1);
-    if (other != no_entry) return {Reason::plan_names_a_module_twice, entry, other, m};
-    const bool among_others =  // a composite module that a pattern also matches
-        !is_layer(modules[m].kind) && PlanType::names[entry] != modules[m].name;
-    if (!among_others && !suits[entry](modules[m].kind))
-      return {Reason::style_does_not_suit_the_module, entry, 0, m};
+  for (const int at : bounds_of(slices_of<PlanType>())) {
+    if (at == Slice::end) break;
+    for (std::size_t m = 0; m < Count; ++m) {
+      const std::size_t entry = PlanType::entry_for(modules[m].name, at);
+      if (lacks_style<PlanType>(modules[m], at))
+        return {Reason::plan_leaves_a_module_without_a_style, 0, 0, m};
+      if (entry == no_entry) continue;
+      const std::size_t other =
+          PlanType::entry_for(modules[m].name, at, entry + 1, PlanType::slices[entry].given());
+      if (other != no_entry) return {Reason::plan_names_a_module_twice, entry, other, m};
+      const std::string_view name = PlanType::names[entry], tail = name.substr(up_to_slice(name).size());
+      const bool among_others =  // a composite module that a pattern also matches
+          !is_layer(modules[m].kind) && !modules[m].name.ends_with(tail);
+      if (!among_others && !suits[entry](modules[m].kind))
+        return {Reason::style_does_not_suit_the_module, entry, 0, m};
+    }
   }
   return {};
 }
@@ -120,14 +145,29 @@ struct PlanProblem<MeshType, Plan<Uses...>, Modules>
     : TypeIs<
           WrittenOtherwise<Hint::write_each_entry_as_Use_of_a_name_and_a_style_which_PlanWith_adds_to_all>> {
 };
-template <class MeshType, is_plan PlanType, class Extra, const auto& Modules>
-struct PlanProblem<MeshType, PlanWith<PlanType, Extra>, Modules> {
+template <class MeshType, is_plan PlanType, class Extra, FixedString... Where, const auto& Modules>
+struct PlanProblem<MeshType, PlanWith<PlanType, Extra, Where...>, Modules> {
+  static constexpr std::array<std::string_view, sizeof...(Where)> names{Where.view()...};
+  static constexpr std::size_t unknown = first_unknown(names, Modules);
+  struct UnknownText {
+    static constexpr std::string_view value = names[unknown];
+  };
+  struct NearestText {
+    static constexpr auto distance = [](const ModuleName& module) {
+      return edit_distance(names[unknown], module.name);
+    };
+    static constexpr std::string_view value = std::ranges::min_element(Modules, {}, distance)->name;
+  };
+
   static constexpr auto type_of() {
     using Without = typename PlanProblem<MeshType, PlanType, Modules>::type;
     if constexpr (IllFormed<Without>) {
       return TypeIs<Without>{};
+    } else if constexpr (unknown < sizeof...(Where)) {
+      return Refused<Reason::plan_names_an_unknown_module, Expected<name_type<NearestText>>,
+                     Got<name_type<UnknownText>>>{};
     } else {
-      return PlanAxesProblem<MeshType, PlanWith<PlanType, Extra>, Modules>{};
+      return PlanAxesProblem<MeshType, PlanWith<PlanType, Extra, Where...>, Modules>{};
     }
   }
   using type = typename decltype(type_of())::type;
