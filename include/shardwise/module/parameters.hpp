@@ -24,6 +24,10 @@ template <class M>
 struct ModulesOf : std::vector<M> {
   std::size_t first_number = 0;
 
+  /// This list alone: see `SlicedList`.
+  constexpr auto groups() { return std::tie(*this); }
+  constexpr auto groups() const { return std::tie(*this); }
+
   /// Constructs `count` elements, each with these arguments.
   constexpr void make(std::size_t count, const auto&... arguments) {
     this->reserve(count);
@@ -71,6 +75,8 @@ struct ModuleWalk {
         enter(each, &element);
         ++element.number;
       }
+    } else if constexpr (requires { module.groups(); }) {
+      std::apply([&](auto&... group) { (enter(group, here), ...); }, module.groups());
     } else if constexpr (PointsToModule<M>) {
       if (module) enter(*module, here);
     } else if constexpr (requires { std::tuple_size<M>::value; }) {
