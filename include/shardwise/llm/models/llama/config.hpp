@@ -133,6 +133,8 @@ struct LlamaConfig {
 
   /// Of the adapters of a plan that has them, instead of the plan's. It is not part of config.json.
   LoraSize lora{};
+  /// The n in slices of layers in a plan, such as "layers.[:n]". It is not part of config.json.
+  std::optional<Index> n{};
 
   /// Returns itself. Throws `std::invalid_argument` for an invalid model, or one with more bytes than an `Index`
   /// can count.

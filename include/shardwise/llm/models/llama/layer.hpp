@@ -344,6 +344,18 @@ class LlamaLayer : public Module<LlamaLayer<MeshType, PlanType, T>> {
   constexpr auto keys(const auto& x) const {
     return attention.keys(detail::taken_by(attention, attention_norm(x)));
   }
+  /// `x`, the result of a layer with other styles, in the layout of what this one adds to it.
+  template <Operand X>
+  static constexpr auto take(const X& x) {
+    using MeshOf = typename tensor_of<X>::MeshOf;
+    constexpr Layout whole = Layout::by_axis(MeshOf::axes, [](int axis) {
+      return MeshOf::AxesOf::data[axis] ? tensor_of<X>::layout[axis] : replicate;
+    });
+    using Normed = decltype(detail::not_evaluated<const Norm<"attention_norm">>()(
+        detail::not_evaluated<const with_layout<tensor_of<X>, packed(whole)>>()));
+    using Added = decltype(detail::not_evaluated<const Attention>()(detail::not_evaluated<const Normed>()));
+    return redistribute_to<tensor_of<Added>>(x);
+  }
 
   constexpr void visit(auto&& f) {
     if (has_attention_) {

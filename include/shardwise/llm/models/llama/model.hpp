@@ -20,12 +20,12 @@
 #include <shardwise/llm/models/llama/layer.hpp>
 #include <shardwise/llm/models/llama/part.hpp>
 #include <shardwise/llm/models/llama/plan.hpp>
-#include <shardwise/module/sequential.hpp>
 #include <shardwise/nn/embedding.hpp>
 #include <shardwise/ops/activation.hpp>
 #include <shardwise/ops/arithmetic.hpp>
 #include <shardwise/ops/narrow.hpp>
 #include <shardwise/parallel/plan_problem.hpp>
+#include <shardwise/parallel/sliced_list.hpp>
 #include <shardwise/train/recompute.hpp>
 #include <shardwise/train/unit.hpp>
 
@@ -86,13 +86,35 @@ class LlamaCache {
   std::size_t first_;  ///< the first layer with an attention
 };
 
+namespace detail {
+
+/// The type of the keys that layers with the input `X` give.
+template <class X, class Layers>
+struct KeysOf;
+template <class X, class Layer>
+struct KeysOf<X, ModulesOf<Layer>>
+    : TypeIs<tensor_of<decltype(not_evaluated<const Layer>().keys(not_evaluated<const X>()))>> {};
+template <class X, class First, class... Rest>
+struct KeysOf<X, SlicedList<First, Rest...>> : KeysOf<X, ModulesOf<First>> {
+  static_assert((std::is_same_v<typename KeysOf<X, ModulesOf<Rest>>::type,
+                                typename KeysOf<X, ModulesOf<First>>::type> &&
+                 ...),
+                "Llama: for a cache, the plan must give the keys of all layers one layout");
+};
+
+}  // namespace detail
+
 template <class MeshType, class PlanType = LlamaTensorParallel<>, class T = float>
 class Llama : public Module<Llama<MeshType, PlanType, T>> {
   using Named = PlanFor<PlanType, llama_modules>;
 
  public:
   using Tokens = Embedding<MeshType, style_of<Named, "tokens">, T>;
-  using Layer = styled<LlamaLayer<MeshType, PlanBelow<Named, "layers.*">, T>, style_of<Named, "layers.*">>;
+  /// The type of the layers from a bound of the plan's slices on, or of those that no slice names.
+  template <int At>
+  using LayerAt =
+      styled<LlamaLayer<MeshType, PlanBelow<Named, "layers.*", At>, T>, style_of<Named, "layers.*", At>>;
+  using Layer = LayerAt<-1>;
   using Norm = RMSNorm<MeshType, style_of<Named, "norm">, T>;
   using Head = Linear<MeshType, style_of<Named, "head">, T, 1, 1, false>;
   static_assert(!Head::is_adapted, "Llama: the head has no adapter, as the loss takes its weight alone");
@@ -121,11 +143,14 @@ class Llama : public Module<Llama<MeshType, PlanType, T>> {
     if (part.begins || (part.ends && config.tied)) {
       tokens.emplace(mesh, config.vocabulary, config.features, Init::normal(config.deviation));
     }
-    layers.first_number = static_cast<std::size_t>(part.first_layer);
-    layers.reserve(static_cast<std::size_t>(part.layers));
-    for (Index i = 0; i < part.layers; ++i) layers.emplace_back(mesh, config.for_layer(part.first_layer + i));
-    if (part.begins_with_mlp) layers.front().drop_attention();
-    if (part.ends_with_attention) layers.back().drop_mlp();
+    const Index end = part.first_layer + part.layers;
+    fill_list<Named, "layers.*">(
+        layers, {.count = config.layers, .n = config.n, .first = part.first_layer, .last = end},
+        [&](auto& group, Index i) {
+          group.emplace_back(mesh, config.for_layer(i));
+          if (part.begins_with_mlp && i == part.first_layer) group.back().drop_attention();
+          if (part.ends_with_attention && i + 1 == end) group.back().drop_mlp();
+        });
     if (part.ends) norm.emplace(mesh, config.features, config.epsilon, config.norm_offset);
     if (config.tied) {
       if constexpr (!tieable) {
@@ -136,8 +161,8 @@ class Llama : public Module<Llama<MeshType, PlanType, T>> {
       head.emplace(mesh, Shape<1>{config.features}, Shape<1>{config.vocabulary},
                    Init::normal(config.deviation));
     }
-    check_adapters();
-    make_units();
+    check_adapters(part);
+    make_units(part.first_layer);
   }
 
   /// ids: integers [batch, sequence]; the result is [batch, sequence, vocabulary]. With documents, of which a row may
@@ -170,10 +195,10 @@ class Llama : public Module<Llama<MeshType, PlanType, T>> {
   }
   /// `middle`: from there to the output of the last layer of this part, in the same layout, optionally with documents;
   constexpr auto middle(const auto& x, const Operand auto&... documents) const {
-    return through_layers(x, [&](const auto& in, std::size_t i) {
+    return through_layers(x, [&](const auto& in, const auto& layer, std::size_t i) {
       if (recompute_layers && static_cast<Index>(i) < recompute_first)
-        return recompute(layers[i], in, documents...);
-      return layers[i](in, documents...);
+        return recompute(layer, in, documents...);
+      return layer(in, documents...);
     });
   }
   /// or for tokens that follow those in the cache, to which they are appended.
@@ -181,7 +206,8 @@ class Llama : public Module<Llama<MeshType, PlanType, T>> {
     requires(!Operand<CacheType>)
   constexpr auto middle(const auto& x, CacheType& cache) const {
     auto& caches = cache.of(layers.size());
-    return through_layers(x, [&](const auto& in, std::size_t i) { return layers[i](in, caches[i]); });
+    return through_layers(
+        x, [&](const auto& in, const auto& layer, std::size_t i) { return layer(in, caches[i]); });
   }
   /// `end`: from there to the logits,
   constexpr auto end(const auto& x) const {
@@ -211,7 +237,7 @@ class Llama : public Module<Llama<MeshType, PlanType, T>> {
   template <TensorType Ids, class Problem = detail::call_problem<Llama, Ids>>
   constexpr auto make_cache(const Ids& ids, Index capacity) const {
     using Keys =
-        tensor_of<decltype(detail::not_evaluated<const Layer>().keys(begin(Abstract<Ids, false, false>())))>;
+        typename detail::KeysOf<decltype(begin(Abstract<Ids, false, false>())), decltype(layers)>::type;
     LlamaConfig own = config_;
     own.layers = static_cast<Index>(layers.size());
     return LlamaCache<Keys>(ids.mesh(), own, ids.shape()[0], capacity, first_has_attention_);
@@ -245,7 +271,7 @@ class Llama : public Module<Llama<MeshType, PlanType, T>> {
   }
 
   std::optional<Tokens> tokens;
-  ModulesOf<Layer> layers;
+  ListOf<Named, "layers.*", LayerAt> layers;
   std::optional<Norm> norm;
   std::optional<Head> head;  ///< empty if tied to `tokens`
 
@@ -260,10 +286,12 @@ class Llama : public Module<Llama<MeshType, PlanType, T>> {
       std::is_same_v<typename Tokens::TableParameter, typename Head::WeightParameter>;
 
   /// One unit for the tokens, one for each layer, one for norm and head; linked in the order of their calls.
-  constexpr void make_units() {
+  constexpr void make_units(Index first_layer) {
     units_.reserve(layers.size() + 2);
     if (begins_) units_.emplace_back(*tokens);
-    for (Layer& layer : layers) units_.emplace_back(layer);
+    detail::for_each_group(layers, [&](auto& group) {
+      for (auto& layer : group) units_.emplace_back(layer);
+    });
     if (head) {
       units_.emplace_back(*norm, *head);
     } else if (norm && begins_) {
@@ -272,18 +300,20 @@ class Llama : public Module<Llama<MeshType, PlanType, T>> {
     } else if (norm) {
       units_.emplace_back(*norm, *tokens);
     }
-    if (!begins_ && !units_.empty()) units_.front().set_number(static_cast<int>(layers.first_number) + 1);
+    if (!begins_ && !units_.empty()) units_.front().set_number(static_cast<int>(first_layer) + 1);
     for (std::size_t i = 0; i + 1 < units_.size(); ++i) units_[i].link(units_[i + 1]);
   }
 
   static constexpr void check_has(bool has, const char* function, const char* what) {
     if (!has) detail::fail<std::logic_error>({"Llama: ", function, " of a part that lacks the ", what});
   }
-  /// Throws if the configuration has a size of adapters, but the plan none.
-  constexpr void check_adapters() {
-    if ((config_.lora.rank == 0 && config_.lora.alpha == 0) || layers.empty()) return;
+  /// Throws if the configuration has a size of adapters, but the plan none. With slices, other parts may have them.
+  constexpr void check_adapters(const LlamaPart& part) {
+    if ((config_.lora.rank == 0 && config_.lora.alpha == 0) || part.layers == 0) return;
+    constexpr bool sliced = detail::groups_in<decltype(layers)> != 1;
+    if (sliced && part.layers < config_.layers) return;
     const auto adapts = [](const auto& parameter) { return parameter.name.ends_with("lora_A.weight"); };
-    if (!std::ranges::any_of(detail::named_parameters_of(layers.front()), adapts)) {
+    if (!std::ranges::any_of(detail::named_parameters_of(layers), adapts)) {
       detail::fail({"LlamaConfig: lora has the rank ", config_.lora.rank, " and the alpha ",
                     config_.lora.alpha,
                     ", but the plan has no adapters: give it Lora, as LlamaAdapted does, or leave lora out"});
@@ -295,14 +325,9 @@ class Llama : public Module<Llama<MeshType, PlanType, T>> {
   }
   constexpr auto through_layers(const auto& x, const auto& call) const {
     const std::size_t before = begins_ ? 1 : 0;
-    const auto layer = [&](const auto& in, std::size_t i) {
-      return units_[i + before](in, [&](const auto& each) { return call(each, i); });
-    };
-    using Y = decltype(repeat(x, layers.size(), layer));
-    if constexpr (std::is_same_v<Y, std::remove_cvref_t<decltype(x)>>) {
-      if (layers.empty()) return x;  // a part may have no layers
-    }
-    return repeat(x, layers.size(), layer);
+    return through_list(x, layers, [&](const auto& in, const auto& layer, std::size_t i) {
+      return units_[i + before](in, [&](const auto& each) { return call(each, layer, i); });
+    });
   }
   constexpr const auto& head_weight() const {
     if constexpr (tieable) {

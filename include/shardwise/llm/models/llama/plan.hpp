@@ -31,7 +31,7 @@ namespace shardwise::llm {
 /// The modules of a `Llama`, as plans name them.
 inline constexpr std::array llama_modules{
     ModuleName{"tokens", ModuleKind::embedding},
-    ModuleName{"layers.*", ModuleKind::composite},
+    ModuleName{"layers.*", ModuleKind::composite, true},
     ModuleName{"layers.*.attention_norm", ModuleKind::norm},
     ModuleName{"layers.*.attention", ModuleKind::composite},
     ModuleName{"layers.*.attention.wq", ModuleKind::linear},
@@ -58,36 +58,15 @@ template <MeshAxis First, MeshAxis... Rest, class... As>
 struct KeyValueStyle<AxisList<First, Rest...>, As...>
     : TypeIs<Styles<ColwiseParallel<First, As...>, CopyParallel<AxisList<Rest...>, As...>>> {};
 
-/// Whether a name matches a module for which `chosen(module)`.
-constexpr bool names_any(std::string_view entry, auto chosen) {
-  return std::any_of(llama_modules.begin(), llama_modules.end(), [=](const ModuleName& module) {
-    return chosen(module) && names_module(entry, module.name);
-  });
-}
-/// A plan in which the modules that `Chosen` selects also have the style `Extra`.
-template <class PlanType, class Extra, auto Chosen>
-struct ExtendedPlan;
-template <FixedString... Names, class... Given, class Extra, auto Chosen>
-struct ExtendedPlan<Plan<Use<Names, Given>...>, Extra, Chosen>
-    : TypeIs<Plan<Use<Names, std::conditional_t<names_any(Names.view(), Chosen),
-                                                typename StyleAnd<Given, Extra>::type, Given>>...>> {};
-template <class PlanType, class Other, class Extra, auto Chosen>
-struct ExtendedPlan<PlanWith<PlanType, Other>, Extra, Chosen>
-    : TypeIs<PlanWith<typename ExtendedPlan<PlanType, Extra, Chosen>::type, Other>> {};
-
-/// The linear layers in `layers.*`; and with the tables besides.
-inline constexpr auto projects = [](const ModuleName& module) {
-  return module.kind == ModuleKind::linear && module.name != "head";
-};
-inline constexpr auto is_multiplied = [](const ModuleName& module) { return multiplies(module.kind); };
-
-/// With adapters; all else is frozen.
-template <class PlanType, int Rank, int Alpha>
+/// A plan with adapters in the layers that `Where` names; all else is frozen.
+template <class PlanType, int Rank, int Alpha, FixedString Where>
 struct AdaptedPlan
-    : TypeIs<PlanWith<typename ExtendedPlan<PlanType, LowRank<Rank, Alpha>, projects>::type, Frozen>> {};
-template <class PlanType, class Other, int Rank, int Alpha>
-struct AdaptedPlan<PlanWith<PlanType, Other>, Rank, Alpha>
-    : TypeIs<PlanWith<typename AdaptedPlan<PlanType, Rank, Alpha>::type, Other>> {};
+    : TypeIs<PlanWith<PlanWith<PlanType, LowRank<Rank, Alpha>, dotted(Where, FixedString("attention.w*")),
+                               dotted(Where, FixedString("mlp.*"))>,
+                      Frozen>> {};
+template <class PlanType, class Other, FixedString... Within, int Rank, int Alpha, FixedString Where>
+struct AdaptedPlan<PlanWith<PlanType, Other, Within...>, Rank, Alpha, Where>
+    : TypeIs<PlanWith<typename AdaptedPlan<PlanType, Rank, Alpha, Where>::type, Other, Within...>> {};
 
 }  // namespace detail
 
@@ -133,15 +112,16 @@ using LlamaColwiseParallel =
               ColwiseParallel<Axes, output<Replicate>, As...>>;
 
 /// A plan such as those above, with an adapter for each of the seven linear layers of a layer; everything else is
-/// frozen.
-template <class PlanType, int Rank, int Alpha = Rank>
-using LlamaAdapted = typename detail::AdaptedPlan<PlanType, Rank, Alpha>::type;
+/// frozen. `Where`: the layers with adapters, such as "layers.[-4:]".
+template <class PlanType, int Rank, int Alpha = Rank, FixedString Where = "layers.*">
+using LlamaAdapted = typename detail::AdaptedPlan<PlanType, Rank, Alpha, Where>::type;
 
 /// A plan such as those above, in which the table of tokens, the linear layers and the head are stored in blocks
 /// whose numbers have 16, 8 or 4 bits, `Block16`, `Block8` or `Block4`, and frozen: for generating text (see
-/// llm/decoding/quantized.hpp). Names with `*` in the plan must not match norms beside them.
+/// llm/decoding/quantized.hpp).
 template <class PlanType, class Block>
-using LlamaQuantized = typename detail::ExtendedPlan<PlanType, Quantized<Block>, detail::is_multiplied>::type;
+using LlamaQuantized =
+    PlanWith<PlanType, Quantized<Block>, "tokens", "layers.*.attention.w*", "layers.*.mlp.*", "head">;
 
 /// A plan such as those above, for a model whose layers have experts (see nn/mixture_of_experts.hpp). They are
 /// split over `Axes`, which may include data axes: a rank there has other samples, and other experts. Per
