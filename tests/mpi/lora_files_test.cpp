@@ -112,11 +112,22 @@ TEST_CASE("a model of one's own takes the weights that were given, and its adapt
   CHECK(error_of([&] { load_weights(model, folder / "given", {.may_be_missing = others}); }) != "");
 }
 
-TEST_CASE("a layer is named by itself where others of its kind have no adapter") {
-  CHECK(llm::detail::target_modules({"layers.0.up", "layers.1.up"}, {"layers.0.down", "layers.1.down"}) ==
-        std::vector<std::string>{"up"});
-  CHECK(llm::detail::target_modules({"layers.0.up"}, {"layers.1.up"}) ==
-        std::vector<std::string>{"layers.0.up"});
+TEST_CASE("a layer is named by its kind and its number, or by itself") {
+  using Names = std::vector<std::string>;
+  const auto check = [](const Names& adapted, const Names& others, const Names& modules,
+                        const std::set<Index>& layers) {
+    const auto targets = llm::detail::target_modules(adapted, others);
+    CHECK(targets.modules == modules);
+    CHECK(targets.layers == layers);
+  };
+  const Names ups{"model.layers.7.mlp.up", "model.layers.10.mlp.up"};
+  check({"layers.0.up", "layers.1.up"}, {"layers.0.down", "layers.1.down"}, {"up"}, {});
+  check(ups, {"model.layers.0.mlp.up", "model.layers.7.mlp.down"}, {"up"}, {7, 10});
+  check(ups, {"model.layers.7.other.up"}, ups, {});              // PEFT would adapt it too
+  check({"layers.0.up"}, {"layers.1.up"}, {"layers.0.up"}, {});  // PEFT finds no number in these
+  CHECK(llm::detail::layer_number("model.layers.3.experts.12.up") == 12);
+  CHECK(llm::detail::layer_number("model.layers.3") == -1);
+  CHECK(llm::detail::layer_number("model.layers.3a.up") == -1);
 }
 
 TEST_CASE("adapters that do not fit are refused, on all ranks alike") {

@@ -14,6 +14,7 @@
 /// save_llama(model, "merged/");    // a model without adapters that computes the same
 /// ```
 
+#include <charconv>
 #include <set>
 
 #include <shardwise/llm/bodies.hpp>
@@ -130,17 +131,45 @@ std::map<const ParameterState*, AnyTensor> merged_weights_of(Module& module) {
   return merged;
 }
 
-/// If all layers of a kind have adapters, the name of the kind; otherwise their individual names. PEFT matches a
-/// layer by the end of its name.
-inline std::vector<std::string> target_modules(const std::vector<std::string>& adapted,
-                                               const std::vector<std::string>& others) {
+/// How PEFT finds the adapted modules: by the ends of their names, or their names; and if `layers` is not empty, only
+/// in layers of these numbers.
+struct TargetModules {
+  std::vector<std::string> modules;
+  std::set<Index> layers;
+};
+
+/// The number of the layer that PEFT reads in the name of a module: the last part that is a number, with two parts
+/// before it and one after it. -1 if there is none.
+inline Index layer_number(std::string_view name) {
+  Index number = -1;
+  for (int place = 0; name.find('.') != name.npos; ++place) {
+    const std::string_view part = take_part(name, '.');
+    Index here = 0;
+    const auto [end, error] = std::from_chars(part.begin(), part.end(), here);
+    if (place >= 2 && error == std::errc() && end == part.end()) number = here;
+  }
+  return number;
+}
+
+/// The kinds of layers that are adapted, if all of a kind are, or all in the layers of some numbers; otherwise their
+/// individual names.
+inline TargetModules target_modules(const std::vector<std::string>& adapted,
+                                    const std::vector<std::string>& others) {
   const auto kind_of = [](const std::string& layer) { return layer.substr(layer.rfind('.') + 1); };
   std::set<std::string> kinds;
-  for (const std::string& layer : adapted) kinds.insert(kind_of(layer));
-  for (const std::string& layer : others) {
-    if (kinds.contains(kind_of(layer))) return adapted;
+  std::set<Index> layers;
+  for (const std::string& layer : adapted) {
+    kinds.insert(kind_of(layer));
+    layers.insert(layer_number(layer));
   }
-  return {kinds.begin(), kinds.end()};
+  bool in_all = true;
+  for (const std::string& layer : others) {
+    if (!kinds.contains(kind_of(layer))) continue;
+    in_all = false;
+    if (layers.contains(layer_number(layer)) || layers.contains(-1)) return {adapted, {}};
+  }
+  if (in_all) layers.clear();
+  return {{kinds.begin(), kinds.end()}, layers};
 }
 
 inline constexpr const char *adapter_config_name = "adapter_config.json",
@@ -261,18 +290,20 @@ SHARDWISE_INLINE std::string adapter_config_text(const AdaptersOf& adapters,
     if (std::ranges::find(adapted, name) == adapted.end()) others.push_back(std::move(name));
   }
   const auto or_null = [](const std::string& text) { return text.empty() ? Json() : Json(text); };
-  const Json config{{"base_model_name_or_path", or_null(options.base_model)},
-                    {"bias", "none"},
-                    {"fan_in_fan_out", false},
-                    {"inference_mode", true},
-                    {"init_lora_weights", true},
-                    {"lora_alpha", adapters.alpha},
-                    {"lora_dropout", 0.0},
-                    {"modules_to_save", Json()},
-                    {"peft_type", "LORA"},
-                    {"r", adapters.rank},
-                    {"target_modules", target_modules(adapted, others)},
-                    {"task_type", or_null(options.task_type)}};
+  const TargetModules targets = target_modules(adapted, others);
+  Json config{{"base_model_name_or_path", or_null(options.base_model)},
+              {"bias", "none"},
+              {"fan_in_fan_out", false},
+              {"inference_mode", true},
+              {"init_lora_weights", true},
+              {"lora_alpha", adapters.alpha},
+              {"lora_dropout", 0.0},
+              {"modules_to_save", Json()},
+              {"peft_type", "LORA"},
+              {"r", adapters.rank},
+              {"target_modules", targets.modules},
+              {"task_type", or_null(options.task_type)}};
+  if (!targets.layers.empty()) config["layers_to_transform"] = targets.layers;
   return config.dump(2) + "\n";
 }
 
