@@ -205,24 +205,35 @@ class PipelineRun {
   constexpr void forward(const Action& action, Pass& at) {
     Part& part = stages_.at(action.stage);
     Tape& tape = at.tape.emplace();
-    const auto input = [&]() -> Var<X> {  // (g++ 12 miscounts the handles of `?:`)
-      if (action.stage > 0) return tape.input(at.x.take());
+    const auto through = [&](const auto& x) -> Var<X> {
+      if (x.shape() != shape_) {
+        fail({"a pipeline: begin gives a micro-batch of the shape ", x.shape(), ", but run was given ",
+              shape_});
+      }
+      auto y = middle_(part, x, action.micro_batch);
+      if constexpr (decltype(y)::tracked) {
+        return y;
+      } else {
+        return tape.input(std::move(y).release());
+      }
+    };
+    const auto output = [&]() -> Var<X> {  // (g++ 12 miscounts the handles of `?:`)
+      if (action.stage > 0) {
+        const Var<X> x = tape.input(at.x.take());
+        at.input = x.slot();
+        return through(x);
+      }
       auto first = begin_(tape, part, action.micro_batch);
       if (&first.tape() != &tape)
         throw std::invalid_argument("a pipeline: begin puts its result on another tape");
-      if constexpr (decltype(first)::tracked) {
-        return first;
+      if constexpr (decltype(first)::tracked ||
+                    std::is_invocable_v<decltype(middle_)&, Part&, const decltype(first)&, int>) {
+        return through(first);
       } else {
-        return tape.input(std::move(first).release());
+        return through(tape.input(std::move(first).release()));
       }
     };
-    Var<X> x = input();
-    if (x.shape() != shape_) {
-      fail(
-          {"a pipeline: begin gives a micro-batch of the shape ", x.shape(), ", but run was given ", shape_});
-    }
-    if (action.stage > 0) at.input = x.slot();
-    Var<X> y = middle_(part, std::as_const(x), action.micro_batch);
+    Var<X> y = output();
     if (!is_last(action.stage)) {
       if (y.shape() != shape_) {
         fail({"a pipeline: stage ", action.stage, " gives the shape ", y.shape(), ", but run was given ",
