@@ -146,6 +146,7 @@ TEST_CASE("train refuses options that do not go together, or lack another one") 
       {"--from nowhere --layers 3", "--layers does not go with --from"},
       {small_train + "--evaluate-every 2", "--evaluate-every needs --held-out or --validation"},
       {small_train + "--lora-rank 8", "--lora-rank adapts a model that is given: --from"},
+      {small_train + "--freeze-layers 1", "--freeze-layers are those of a model that is given: --from"},
       {lora + "--merge", "--merge is for what is exported: --export or --export-best"},
       {small_train + "--merge", "--merge is for adapters: --lora-rank"},
       {small_train + "--format pytorch", "--format is for what is exported: --export or --export-best"},
@@ -423,9 +424,11 @@ std::unique_ptr<TrainedModel> make_trained_model(const Job&, const StepJob&, con
   template std::unique_ptr<TrainedModel> make_trained_model<TYPE, PlanSet::SET>(const Job&, const StepJob&, \
                                                                                 const TrainSettings&)
 NO_MODEL(float, adapted);
+NO_MODEL(float, frozen);
 NO_MODEL(float, experts);
 NO_MODEL(Eigen::bfloat16, dense);
 NO_MODEL(Eigen::bfloat16, adapted);
+NO_MODEL(Eigen::bfloat16, frozen);
 NO_MODEL(Eigen::bfloat16, experts);
 
 }  // namespace tools

@@ -103,6 +103,14 @@ void add_job_options(CLI::App& app, JobOptions& options) {
                  "0 or 1); 0: "
                  "train the model")
       ->check(CLI::Range(0, 1 << 16));
+  app.add_option("--lora-layers", job.lora_layers,
+                 "with --lora-rank: adapters in the last so many layers; 0: in all of them")
+      ->check(CLI::Range(0, 1 << 16));
+  app.add_option(
+         "--freeze-layers", job.freeze_layers,
+         "train neither the first so many layers nor the table of tokens (nor the head, if it is that "
+         "table); 0: train the model")
+      ->check(CLI::Range(0, 1 << 16));
   app.add_option(
          "--optimizer", options.optimizer,
          "adamw; or muon for the matrices of the layers, except experts, scaled so that --rate fits both")

@@ -103,10 +103,15 @@ template <int ZeroLevel, bool Sequence>
 using ReplicatedPlan =
     EmbeddingPlan<ZeroLevel, Sequence,
                   std::conditional_t<Sequence, sw::SequenceParallel<Split>, sw::NoParallel>>;
-/// Frozen, with adapters to be trained. The job says their rank.
+/// The table of tokens and the first n layers are frozen; and the head, if it is the table.
 template <int ZeroLevel, bool Sequence>
-using AdaptedPlan = sw::llm::LlamaAdapted<TrainPlan<ZeroLevel, Sequence>, 8, 16>;
+using FrozenPlan = sw::PlanWith<TrainPlan<ZeroLevel, Sequence>, sw::Frozen, "tokens", "layers.[:n]">;
 template <bool Sequence>
-using AdaptedExpertPlan = sw::llm::LlamaAdapted<ExpertPlan<1, Sequence>, 8, 16>;
+using FrozenTiedPlan = sw::PlanWith<TrainPlan<2, Sequence>, sw::Frozen, "tokens", "layers.[:n]", "head">;
+/// Frozen, with adapters to be trained in the last n layers. The job says their rank.
+template <int ZeroLevel, bool Sequence>
+using AdaptedPlan = sw::llm::LlamaAdapted<TrainPlan<ZeroLevel, Sequence>, 8, 16, "layers.[-n:]">;
+template <bool Sequence>
+using AdaptedExpertPlan = sw::llm::LlamaAdapted<ExpertPlan<1, Sequence>, 8, 16, "layers.[-n:]">;
 
 }  // namespace tools

@@ -149,7 +149,7 @@ Found estimate(const JobOptions& options, Prices& prices, sw::Index& of_model) {
 /// A rank needs at least these bytes for parameters, gradients and optimizer state.
 sw::Index least_bytes(const JobOptions& options) {
   const StepJob job = job_of(options, 1);
-  if (job.lora_rank > 0) return 0;
+  if (job.lora_rank > 0 || job.freeze_layers > 0) return 0;
   const int level = job.zero_level, element = job.bf16 ? 2 : 4,
             state = (job.muon ? 4 : 8) / (job.state == sw::StateType::bf16 ? 2 : 1);
   const auto bytes = [&](int each, int shards_from) {

@@ -47,10 +47,12 @@ struct StepJob {
   bool muon =
       false;  ///< the optimizer, with AdamW for the table of tokens, the head and the norms; else AdamW
   sw::StateType state = sw::StateType::compute;  ///< of the optimizer's moments
-  int lora_rank = 0;     ///< rank of adapters to train instead of the model, with alpha twice that; 0: none
-  double bias_rate = 0;  ///< by which the biases of experts move against their load
-  bool packed = false;   ///< each sequence is a row of documents, which do not see each other
-  sw::Index batch = 1;   ///< sequences per step, over all ranks and micro-batches
+  int lora_rank = 0;      ///< rank of adapters to train instead of the model, with alpha twice that; 0: none
+  int lora_layers = 0;    ///< how many of the last layers have adapters; 0: all
+  int freeze_layers = 0;  ///< of the first, with the table of tokens; 0: none
+  double bias_rate = 0;   ///< by which the biases of experts move against their load
+  bool packed = false;    ///< each sequence is a row of documents, which do not see each other
+  sw::Index batch = 1;    ///< sequences per step, over all ranks and micro-batches
   sw::Index micro_batches = 1;
   sw::Index bucket_bytes = sw::Index{8} << 20;
   int in_background = 8;  ///< buckets in flight at a time
@@ -74,6 +76,8 @@ constexpr sw::llm::LlamaConfig model_of(const StepJob& job) {
   sw::llm::LlamaConfig model = job.model;
   if (job.own_context > 0) model.context = job.own_context;
   model.lora = {job.lora_rank, 2 * job.lora_rank};
+  if (job.lora_rank > 0) model.n = job.lora_layers > 0 ? job.lora_layers : model.layers;
+  if (job.freeze_layers > 0) model.n = job.freeze_layers;
   model.micro_batches = job.micro_batches;
   return model;
 }
@@ -110,11 +114,19 @@ inline sw::PipelineSchedule schedule_of(const StepJob& job) {
       job.in_flight);
 }
 
-/// The plans in sets, each compiled in its own translation unit: with adapters, with trained experts, and the others.
-enum class PlanSet : std::uint8_t { adapted, experts, dense };
+/// The plans in sets, each compiled in its own translation unit: with adapters, with frozen layers, with trained
+/// experts, and the others.
+enum class PlanSet : std::uint8_t { adapted, frozen, experts, dense };
 constexpr PlanSet set_of(const StepJob& job) {
   if (job.lora_rank > 0) return PlanSet::adapted;
+  if (job.freeze_layers > 0) return PlanSet::frozen;
   return job.model.experts ? PlanSet::experts : PlanSet::dense;
+}
+
+/// "1 rank", "2 ranks", "2 micro-batches".
+inline std::string counted(sw::Index count, const std::string& noun) {
+  const char* plural = count == 1 ? "" : noun.ends_with("ch") ? "es" : "s";
+  return std::to_string(count) + " " + noun + plural;
 }
 
 /// Throws `std::invalid_argument` for combinations of options without a plan.
@@ -162,6 +174,23 @@ inline void check_combination(const StepJob& job) {
       throw std::invalid_argument(option + ": a tied head needs --embedding vocabulary, as it is sharded so");
     if (job.lora_rank > 0) throw std::invalid_argument(option + " does not go with --lora-rank");
   }
+  for (const auto& [option, layers] :
+       {std::pair("--lora-layers ", job.lora_layers), std::pair("--freeze-layers ", job.freeze_layers)}) {
+    if (layers > job.model.layers) {
+      throw std::invalid_argument(option + std::to_string(layers) + ": the model has " +
+                                  counted(job.model.layers, "layer"));
+    }
+  }
+  if (job.lora_layers > 0 && job.lora_rank == 0)
+    throw std::invalid_argument("--lora-layers are those with adapters: --lora-rank");
+  if (job.freeze_layers > 0) {
+    const char* other = nullptr;
+    if (job.lora_rank > 0) other = "--lora-rank, which freezes all layers: see --lora-layers";
+    if (job.model.experts) other = "a model that has experts";
+    if (job.embedding != EmbeddingStyle::vocabulary) other = "--embedding other than vocabulary";
+    if (job.model.tied && job.zero_level == 3) other = "--zero 3 if the head is tied";
+    if (other) throw std::invalid_argument(std::string("--freeze-layers does not go with ") + other);
+  }
   if (job.lora_rank > 0) {
     if (job.muon) throw std::invalid_argument("--optimizer muon does not go with --lora-rank");
     if (job.zero_level > 1) throw std::invalid_argument("--lora-rank goes with --zero 0 or 1");
@@ -189,11 +218,6 @@ inline std::string recomputation_text(const StepJob& job) {
 }
 
 /// "12.50 million parameters".
-/// "1 rank", "2 ranks", "2 micro-batches".
-inline std::string counted(sw::Index count, const std::string& noun) {
-  const char* plural = count == 1 ? "" : noun.ends_with("ch") ? "es" : "s";
-  return std::to_string(count) + " " + noun + plural;
-}
 inline std::string parameters_text(sw::Index count) {
   const double number = static_cast<double>(count);
   std::array<char, 40> text{};
@@ -216,6 +240,10 @@ inline std::string unusual_in(const StepJob& job) {
   if (job.lora_rank > 0) {
     text += "; adapters of rank " + std::to_string(job.lora_rank) + " and alpha " +
             std::to_string(2 * job.lora_rank) + " are trained";
+    if (job.lora_layers > 0) text += " in the last " + counted(job.lora_layers, "layer");
+  }
+  if (job.freeze_layers > 0) {
+    text += "; the tokens' table and the first " + counted(job.freeze_layers, "layer") + " are frozen";
   }
   if (job.state == sw::StateType::bf16) text += "; optimizer state in bfloat16";
   if (job.by_counts) text += "; tokens are sent to the ranks of their experts";

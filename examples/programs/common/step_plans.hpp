@@ -26,6 +26,11 @@ struct PlansOf<PlanSet::experts> {
                            ExpertPlan<1, true, sw::by_counts>>;
 };
 template <>
+struct PlansOf<PlanSet::frozen> {
+  using Types = std::tuple<FrozenPlan<2, false>, FrozenPlan<2, true>, FrozenPlan<3, false>,
+                           FrozenPlan<3, true>, FrozenTiedPlan<false>, FrozenTiedPlan<true>>;
+};
+template <>
 struct PlansOf<PlanSet::adapted> {
   using Types = std::tuple<AdaptedPlan<1, false>, AdaptedPlan<1, true>, AdaptedExpertPlan<false>,
                            AdaptedExpertPlan<true>>;
@@ -41,6 +46,7 @@ inline std::size_t place_in_set(const StepJob& job) {
   const std::size_t sequence = job.sequence_parallel ? 1 : 0;
   if (job.embedding == EmbeddingStyle::features) return 6;
   if (job.embedding == EmbeddingStyle::replicated) return 4 + sequence;
+  if (job.freeze_layers > 0 && job.model.tied) return 4 + sequence;
   const bool adapts_experts = job.lora_rank > 0 && job.model.experts;
   return (job.zero_level == 3 || job.by_counts || adapts_experts ? 2 : 0) + sequence;
 }

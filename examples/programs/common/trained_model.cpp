@@ -30,6 +30,8 @@ std::unique_ptr<TrainedModel> make_trained_model(const Job& mesh, const StepJob&
     switch (set_of(job)) {
       case PlanSet::adapted:
         return make_trained_model<T, PlanSet::adapted>(mesh, job, settings);
+      case PlanSet::frozen:
+        return make_trained_model<T, PlanSet::frozen>(mesh, job, settings);
       case PlanSet::experts:
         return make_trained_model<T, PlanSet::experts>(mesh, job, settings);
       default:

@@ -311,6 +311,8 @@ void print_json(const StepJob& job, const std::vector<RankPlan>& plans, const sw
                   {"embedding", embedding_names[static_cast<std::size_t>(job.embedding)]},
                   {"optimizer_state", job.state == sw::StateType::bf16 ? "bfloat16" : "float32"},
                   {"lora_rank", job.lora_rank},
+                  {"lora_layers", job.lora_layers},
+                  {"freeze_layers", job.freeze_layers},
                   {"local_steps", job.local_steps},
                   {"bucket_bytes", job.bucket_bytes},
                   {"communicate_as", communicated_as(job)}};
@@ -424,6 +426,7 @@ void add_options(CLI::App& app, Options& options) {
                              "--lora-rank", "--recompute", "--memory",      "--bf16",     "--micro-batches",
                              "--batch",     "--rank",      "--coordinates", "--draw",     "--save"})
     decode->excludes(app.get_option(chosen));
+  for (const char* chosen : {"--lora-layers", "--freeze-layers"}) decode->excludes(app.get_option(chosen));
   for (const char* chosen :
        {"--pp", "--schedule", "--chunks", "--replicas", "--local-steps", "--dp", "--cp", "--tp", "--zero",
         "--sp", "--recompute", "--micro-batches", "--rank", "--coordinates", "--draw", "--save"})

@@ -185,6 +185,8 @@ nlohmann::ordered_json description(const TrainOptions& options, const Job& mesh)
           {"recompute_layers", job.recompute},
           {"embedding", embedding_names[static_cast<std::size_t>(job.embedding)]},
           {"lora_rank", job.lora_rank},
+          {"lora_layers", job.lora_layers},
+          {"freeze_layers", job.freeze_layers},
           {"type", job.bf16 ? "bfloat16" : "float32"},
           {"communicate_as", communicated_as(job)},
           {"parameters", model.parameters()},
@@ -564,9 +566,13 @@ void Run::open_best(bool resumed) {
   if (options_.export_best.empty()) return;
   sw::Json own = settings();
   own["lora_rank"] = job().lora_rank;
+  if (job().lora_layers > 0) own["lora_layers"] = job().lora_layers;
+  if (job().freeze_layers > 0) own["freeze_layers"] = job().freeze_layers;
   const auto difference = [&](const sw::Json& before) {
     std::string other = other_run(before, own);
-    if (other.empty()) other = change("lora_rank", before, own);
+    for (const char* name : {"lora_rank", "lora_layers", "freeze_layers"}) {
+      if (other.empty()) other = change(name, before, own);
+    }
     for (const char* name : changeable) {  // without a checkpoint, all settings must match
       if (other.empty() && !resumed) other = change(name, before, own);
     }

@@ -288,6 +288,8 @@ TrainOptions TrainCommand::options() const {
   options.decay = sw::parse_decay(decay_);
   if (job.job.lora_rank > 0 && options.from.empty())
     throw std::invalid_argument("--lora-rank adapts a model that is given: --from");
+  if (job.job.freeze_layers > 0 && options.from.empty())
+    throw std::invalid_argument("--freeze-layers are those of a model that is given: --from");
   if (options.merge && job.job.lora_rank == 0)
     throw std::invalid_argument("--merge is for adapters: --lora-rank");
   if (options.merge && options.export_to.empty() && options.export_best.empty())
