@@ -30,11 +30,13 @@ class Tape {
   /// A value whose gradient is wanted.
   template <TensorType X>
   constexpr Var<X> input(X x) {
+    if (x) recorder_ = x.mesh().recorder();
     return Var<X>(*this, std::move(x), Shared<GradientSlot>::make());
   }
   /// A value whose gradient is not wanted: data, targets, masks.
   template <TensorType X>
   constexpr Var<X, false> constant(X x) {
+    if (x) recorder_ = x.mesh().recorder();
     return Var<X, false>(*this, std::move(x));
   }
 
@@ -97,7 +99,9 @@ class Tape {
   template <class Node, class... Arguments>
   constexpr Node& record(Arguments&&... arguments) {
     Node* node = make_pooled<Node>(static_cast<Arguments&&>(arguments)...);
-    node->previous_ = last_;
+    TapeNode& base = *node;
+    base.previous_ = last_;
+    if (recorder_) base.module_ = recorder_->module();
     last_ = node;
     return *node;
   }
@@ -113,7 +117,10 @@ class Tape {
   constexpr void set_task(BackwardTask* task) { task_ = task; }
 
   /// `recompute` calls it: this tape records a call again, and its part of the backward pass comes next.
-  constexpr void set_repeats() { repeats_ = true; }
+  constexpr void set_repeats(Recorder* recorder) {
+    repeats_ = true;
+    recorder_ = recorder;
+  }
   constexpr bool repeats() const { return repeats_; }
 
   /// Counts the recorded calls that the backward pass repeats.
@@ -170,7 +177,9 @@ class Tape {
   SHARDWISE_ONCE(void, pull_back, (BackwardPart part), (part), pull_back_here(part))
   constexpr void pull_back_here(BackwardPart part) {
     TapeNode** end = &left_;
+    const int module = recorder_ ? recorder_->module() : -1;
     while (last_) {
+      if (recorder_) recorder_->set_module(last_->module_);
       if (last_->pull_back(part)) {
         *end = std::exchange(last_, last_->previous_);
         end = &(*end)->previous_;
@@ -180,6 +189,7 @@ class Tape {
       }
     }
     last_ = std::exchange(left_, nullptr);
+    if (recorder_) recorder_->set_module(module);
     if (part == BackwardPart::inputs) return;
     if (task_) task_->finish();
     end_task();
@@ -196,7 +206,7 @@ class Tape {
 
   TapeNode* last_ = nullptr;
   TapeNode* left_ = nullptr;      ///< nodes for the second part of the pass, in its order
-  Recorder* recorder_ = nullptr;  ///< from the mesh of the differentiated value
+  Recorder* recorder_ = nullptr;  ///< from the mesh of the latest input, or of the differentiated value
   BackwardTask* task_ = nullptr;
   BackwardTask* own_task_ = nullptr;
   bool repeats_ = false;

@@ -75,6 +75,7 @@ class TapeNode : public Pooled<TapeNode> {
  private:
   friend class Tape;
   TapeNode* previous_ = nullptr;
+  int module_ = -1;  ///< whose call recorded it, if that was recorded
 };
 
 /// A node whose pullback is a function object.

@@ -26,6 +26,23 @@
 
 namespace shardwise {
 
+namespace detail {
+
+/// Its address stands for the type of a module: see `EventLog::add_module`.
+template <class M>
+inline constexpr char module_type = 0;
+
+/// The recorder of the first argument of a call, or null.
+constexpr Recorder* recorder_of() { return nullptr; }
+template <class X>
+constexpr Recorder* recorder_of(const X& x, const auto&...) {
+  if constexpr (is_var<X>) return recorder_of(x.value());
+  if constexpr (is_tensor<X>) return x ? x.mesh().recorder() : nullptr;
+  return nullptr;
+}
+
+}  // namespace detail
+
 /// The base of the module `Self`, which defines `forward`.
 template <class Self>
 class Module : public detail::OtherModuleNames {
@@ -34,7 +51,10 @@ class Module : public detail::OtherModuleNames {
 
   template <class... X, class Problem = detail::call_problem<Self, X...>>
   constexpr auto operator()(X&&... x) const {
-    return static_cast<const Self&>(*this).forward(std::forward<X>(x)...);
+    const Self& self = static_cast<const Self&>(*this);
+    Recorder* recorder = detail::recorder_of(x...);
+    const ModuleScope scope(recorder, recorder ? recorder->module_at(&self, &detail::module_type<Self>) : -1);
+    return self.forward(std::forward<X>(x)...);
   }
   /// For abstract operands; never evaluated.
   template <class... X, class Problem = detail::call_problem<Self, X...>>

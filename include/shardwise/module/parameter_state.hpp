@@ -180,7 +180,7 @@ class ParameterState : public Pooled<ParameterState>, public Counted {
   /// The gradient that `reduce_gradients` has left.
   constexpr AnyTensor finished_gradient() { return stored.with(layouts.finished, finished.sum()); }
 
-  const AnyTensor stored;
+  AnyTensor stored;  ///< of this only the `module` changes
   ParameterLayouts layouts;
   const ElementFunctions& functions;
   const Init init;

@@ -3,9 +3,11 @@
 #pragma once
 
 /// @file
-/// A log of the events of a run, in order, which a recorder can keep in addition to its counts.
+/// A log of the events of a run, in order, which a recorder can keep in addition to its counts; with the names of a
+/// model's modules, if module/name_modules.hpp gives it these.
 
 #include <algorithm>
+#include <string_view>
 #include <vector>
 
 #include <shardwise/layout/transition.hpp>
@@ -31,6 +33,7 @@ struct Event {
   bool complete = false;            ///< it was in the background, and the log knows when it ended
   const char* operation = nullptr;  ///< the name of a computation, as "linear", or null
   int unit = -1;                    ///< the part of the model it belongs to, see `Unit`; -1: none
+  int module = -1;                  ///< the module that caused it, see `EventLog::module_name`; -1: none
   std::int64_t amount = 0;          ///< flops of a computation, bytes of a communication
   std::int64_t moved = 0;           ///< bytes that a computation reads and writes, or that go within the host
   std::int64_t across = 0;          ///< bytes that the rank sends to other hosts
@@ -52,6 +55,13 @@ struct Event {
   }
 };
 
+/// The part of an event that belongs to a module.
+struct ModulePart {
+  std::int64_t event;  ///< its number
+  int module;          ///< as in `Event`
+  std::int64_t amount;
+};
+
 /// The events of one recorder, from when it was given the log or was restarted; the first event marks that moment,
 /// and computes nothing. Must outlive its use by the recorder.
 class EventLog {
@@ -61,6 +71,54 @@ class EventLog {
   explicit EventLog(double (*clock)()) : clock_(clock) {}
 
   constexpr const std::vector<Event>& events() const { return events_; }
+
+  /// The dotted name of a module, as in names of parameters: "layers.0.attention.wo". The model itself has an empty
+  /// name. Modules have the numbers from 0 to `modules()` - 1.
+  constexpr std::string_view module_name(int module) const {
+    const NamedModule& named = modules_[static_cast<std::size_t>(module)];
+    return {letters_.data() + named.begin, named.length};
+  }
+  constexpr int modules() const { return static_cast<int>(modules_.size()); }
+  /// The modules of an event, each with its part of the amount: several if they share the call, as in a bucket of
+  /// gradients.
+  constexpr std::vector<ModulePart> parts_of(const Event& event) const {
+    auto part =
+        std::lower_bound(parts_.begin(), parts_.end(), event.number,
+                         [](const ModulePart& each, std::int64_t number) { return each.event < number; });
+    std::vector<ModulePart> all;
+    for (; part != parts_.end() && part->event == event.number; ++part) all.push_back(*part);
+    if (all.empty()) all.push_back({event.number, event.module, event.amount});
+    return all;
+  }
+
+  /// For `name_modules`: adds the module at this address. `type`: another address, which all modules of its type share.
+  /// Returns its number.
+  constexpr int add_module(const std::vector<char>& name, const void* object, const void* type) {
+    modules_.push_back({letters_.size(), name.size(), object, type});
+    letters_.insert(letters_.end(), name.begin(), name.end());
+    return modules() - 1;
+  }
+  /// For recorders: the number of the module at this address; `otherwise` if it has no name.
+  constexpr int module_at(const void* object, const void* type, int otherwise) const {
+    const auto found = std::find_if(modules_.begin(), modules_.end(), [&](const NamedModule& each) {
+      return each.type == type && each.object == object;
+    });
+    return found == modules_.end() ? otherwise : static_cast<int>(found - modules_.begin());
+  }
+  /// For recorders: these bytes of the latest event belong to a module.
+  constexpr void divide(int module, std::int64_t bytes) {
+    Event& event = events_.back();
+    if (module >= modules() || (bytes == 0 && event.amount != 0)) return;
+    event.module = bytes == event.amount ? module : -1;
+    if (bytes == event.amount) return;
+    auto part = parts_.rbegin();
+    while (part != parts_.rend() && part->event == event.number && part->module != module) ++part;
+    if (part != parts_.rend() && part->event == event.number) {
+      part->amount += bytes;
+    } else {
+      parts_.push_back({event.number, module, bytes});
+    }
+  }
 
   /// For recorders: begins an event, which ends the previous one.
   constexpr void begin(Event event) {
@@ -92,14 +150,23 @@ class EventLog {
   }
   constexpr void clear() {
     events_.clear();
+    parts_.clear();
     open_ = false;
   }
 
  private:
+  struct NamedModule {
+    std::size_t begin, length;  // of its name in letters_, as clang 14 has no constexpr strings
+    const void* object;
+    const void* type;
+  };
   constexpr double now() const { return clock_ ? clock_() : 0; }
 
   double (*clock_)() = nullptr;
   std::vector<Event> events_;
+  std::vector<ModulePart> parts_;  // of events that several modules share
+  std::vector<NamedModule> modules_;
+  std::vector<char> letters_;
   bool open_ = false;
 };
 

@@ -188,6 +188,17 @@ class Recorder {
   /// The part of the model that the work belongs to, see `Unit`; -1: none.
   constexpr int unit() const { return unit_; }
   constexpr void set_unit(int unit) { unit_ = unit; }
+  /// The module that the work belongs to: its number in the log; -1: none.
+  constexpr int module() const { return module_; }
+  constexpr void set_module(int module) { module_ = module; }
+  /// The number of the module at this address (see `EventLog::add_module`); the current one if it has no name.
+  constexpr int module_at(const void* object, const void* type) const {
+    return log_ ? log_->module_at(object, type, module_) : module_;
+  }
+  /// Of the latest communication, these bytes belong to a module; -1: to the current one.
+  constexpr void divide(int module, std::int64_t bytes) {
+    if (log_) log_->divide(module < 0 ? module_ : module, bytes);
+  }
 
   /// The distribution over hosts of the ranks along each set of axes. Before this call, events have no bytes that are
   /// sent.
@@ -215,7 +226,7 @@ class Recorder {
   constexpr void reset() {
     record_ = {};
     phase_ = Phase::forward;
-    unit_ = -1;
+    unit_ = module_ = -1;
     ++epoch_;
   }
 
@@ -242,6 +253,7 @@ class Recorder {
   constexpr void begin(Event event) {
     event.phase = phase_;
     event.unit = unit_;
+    event.module = module_;
     event.number = events_++;
     event.memory = in_use();
     log_->begin(event);
@@ -261,7 +273,7 @@ class Recorder {
   Array<HostsAlong, 1 << max_axes> hosts_{};
   Phase phase_ = Phase::forward;
   unsigned epoch_ = 0;
-  int unit_ = -1;
+  int unit_ = -1, module_ = -1;
   const char* operation_ = "";  ///< of the latest computation that has a name
   EventLog* log_ = nullptr;
   std::int64_t events_ = 1;  ///< events logged so far, plus one
@@ -289,5 +301,6 @@ class RecorderScope {
 };
 using PhaseScope = RecorderScope<&Recorder::phase, &Recorder::set_phase>;
 using UnitScope = RecorderScope<&Recorder::unit, &Recorder::set_unit>;
+using ModuleScope = RecorderScope<&Recorder::module, &Recorder::set_module>;
 
 }  // namespace shardwise

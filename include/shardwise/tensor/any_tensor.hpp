@@ -24,6 +24,7 @@ struct AnyTensor {
   Layout layout;
   Buffer buffer;
   int parameter = -1;  ///< the number of the parameter whose gradient this is; ranks compare it
+  int module = -1;     ///< the number in a log of the module whose parameter, or gradient, this is
 
   constexpr AnyTensor() = default;
   template <TensorType X>
@@ -83,7 +84,8 @@ struct AnyTensor {
         shape(like.shape),
         layout(other),
         buffer(std::move(block)),
-        parameter(like.parameter) {}
+        parameter(like.parameter),
+        module(like.module) {}
 };
 
 /// This rank's block of `x` as a view for kernels; `char` stands for any element type.

@@ -39,12 +39,13 @@ class Exchange {
   constexpr void add(AnyTensor&& from, const AnyTensor& to) {
     if (from.parameter >= 0)
       label_ = (label_ ^ static_cast<std::uint64_t>(from.parameter + 1)) * 1099511628211u;
-    count(entries_.emplace_back(from.shape, from.layout, to.layout, from.type, std::move(from.buffer),
-                                to.buffer));
+    elements_ += elements_of(entries_.emplace_back(from.shape, from.layout, to.layout, from.type,
+                                                   std::move(from.buffer), to.buffer, from.module));
   }
   /// The same if the ranks have divided its rows, and this rank's part is in `block`.
   constexpr void add(const Buffer& block, const DividedRows& rows, const AnyTensor& to) {
-    count(entries_.emplace_back(to.shape, to.layout, to.layout, to.type, block, to.buffer, rows));
+    elements_ += elements_of(
+        entries_.emplace_back(to.shape, to.layout, to.layout, to.type, block, to.buffer, to.module, rows));
   }
   /// The number of elements of this rank's call: in the larger of its two buffers; for an all-to-all, those sent.
   constexpr Index elements() const { return elements_; }
@@ -56,6 +57,7 @@ class Exchange {
     if (recorder) {
       event_ =
           recorder->communicate(way_.kind, mesh_.recorded(way_.axes), elements_ * size_of(type_), background);
+      if (recorder->logs()) divide(*recorder);
     }
     make_room();
     if (!mesh_.dry()) communicate(background);
@@ -81,15 +83,20 @@ class Exchange {
     Layout from, to;
     DataType type;
     Buffer in, out;
+    int module;
     DividedRows rows{};  // instead of `from`
   };
 
-  constexpr void count(const Entry& tensor) {
-    if (way_.kind != Collective::all_to_all) {
-      elements_ += count_of(tensor, way_.kind == Collective::all_gather ? target(tensor) : source(tensor));
-      return;
-    }
-    for (int member = 0; member < members(); ++member) elements_ += count_of(tensor, sent(tensor, member));
+  /// The elements of one tensor in this rank's call.
+  constexpr Index elements_of(const Entry& tensor) const {
+    if (way_.kind != Collective::all_to_all)
+      return count_of(tensor, way_.kind == Collective::all_gather ? target(tensor) : source(tensor));
+    Index count = 0;
+    for (int member = 0; member < members(); ++member) count += count_of(tensor, sent(tensor, member));
+    return count;
+  }
+  [[gnu::noinline]] constexpr void divide(Recorder& recorder) const {
+    for (const Entry& each : entries_) recorder.divide(each.module, elements_of(each) * size_of(type_));
   }
   constexpr int members() const { return group_size(mesh_.sizes(), mesh_.axes(), way_.axes); }
   constexpr int self() const {

@@ -111,7 +111,7 @@ class RecomputeNode final : public TapeNode {
     }
     Buffer dy = slot_->pass();
     if (!dy) return false;
-    tape_.set_repeats();
+    tape_.set_repeats(dy->recorder);
     auto again = [&](const auto&... argument) { return (*module_)(argument.on(tape_)...); };
     auto y = std::apply(again, arguments_);
     auto gradient = gradient_of<Y>(y.mesh(), y.shape(), std::move(dy));
