@@ -2,15 +2,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// @file
-/// Logs of real runs: the plan's, with times; and their traces.
+/// Logs of real runs: the plan's, with times; their traces; and their communication by module.
 
 #include <doctest/doctest.h>
 
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include <shardwise/inspect/module_table.hpp>
 #include <shardwise/inspect/trace_file.hpp>
 #include <shardwise/llm/models/llama/model.hpp>
+#include <shardwise/module/name_modules.hpp>
 #include <shardwise/nn/linear_cross_entropy_loss.hpp>
 #include <shardwise/shardwise.hpp>
 
@@ -21,14 +23,16 @@ namespace {
 using Json = nlohmann::json;
 using sw::Shard, sw::dp, sw::tp;
 
-/// A step of a Llama of two layers, fully sharded.
+/// A step of a Llama of two layers, fully sharded. The log, if it is not null, gets the names of its modules.
 template <class MeshType>
-void step(const MeshType& mesh) {
+void step(const MeshType& mesh, sw::EventLog* log = nullptr, bool recompute = false) {
   using Plan = sw::PlanWith<sw::llm::LlamaTensorParallel<>, sw::Zero<3, dp>>;
   sw::llm::Llama<MeshType, Plan> model(
       mesh,
       {.vocabulary = 64, .features = 32, .layers = 2, .heads = 4, .kv_heads = 4, .hidden = 48, .context = 8});
   if (!mesh.dry()) sw::initialize(model, 1);
+  if (log) sw::name_modules(*log, model);
+  model.recompute_layers = recompute;
   auto ids = [&] {
     sw::Tensor<std::int32_t, 2, MeshType, Shard<0>, sw::Replicate> tokens(mesh, {4, 8});
     if (!mesh.dry()) std::fill_n(tokens.writable().data, tokens.local().size(), 3);
@@ -157,6 +161,71 @@ TEST_CASE("a trace of all ranks: its processes, and that events on a thread nest
   CHECK(peaks.at(sw::world().rank()) == peak);
   CHECK(peaks.at(ranks + sw::world().rank()) == peak);
   CHECK(begun.empty() == (ranks == 1));
+}
+
+TEST_CASE("the communication of a run by module is that of its plan, and adds up to the whole") {
+  const int ranks = sw::world().size(), tensor = ranks % 2 == 0 ? 2 : 1;
+  const sw::Mesh<dp, tp> mesh(sw::world(), {sw::any, tensor});
+  for (const bool recompute : {false, true}) {
+    CAPTURE(recompute);
+    sw::EventLog real, dry;
+    const auto recorded = [&] {
+      sw::Recording recording(mesh, &real);
+      step(mesh, &real, recompute);
+      return recording.plan();
+    }();
+    sw::trace<sw::Mesh<dp, tp>>(
+        {mesh.size<dp>(), mesh.size<tp>()}, [&](auto m) { step(m, &dry, recompute); },
+        {mesh.rank<dp>(), mesh.rank<tp>()}, 0, &dry);
+    CHECK(sw::module_table(real, real.events()) == sw::module_table(dry, dry.events()));
+    REQUIRE(real.events().size() == dry.events().size());
+    for (std::size_t i = 0; i < real.events().size(); ++i)
+      CHECK(real.events()[i].module == dry.events()[i].module);
+
+    // The first member of a module may have the module's address.
+    CHECK(std::ranges::any_of(real.events(), [&](const sw::Event& event) {
+      return event.module >= 0 && real.module_name(event.module) == "layers.0.mlp.gate";
+    }));
+    std::vector<sw::ModuleTraffic> rows = sw::by_module(real, real.events(), {.each_layer = true});
+    const sw::ModuleTraffic all = rows.back();
+    rows.pop_back();
+    std::map<std::string, std::int64_t> over_tp[2];  // without the gathered parameters
+    for (const sw::Event& event : real.events()) {
+      if (event.computes() || event.waits || event.axes != 2 || event.phase == sw::Phase::optimizer) continue;
+      const auto name_of = [&](int module) {
+        return module < 0 ? "none" : std::string(real.module_name(module));
+      };
+      for (const sw::ModulePart& part : real.parts_of(event))
+        over_tp[static_cast<int>(event.phase)][name_of(part.module)] += part.amount;
+    }
+    for (const auto phase : {sw::Phase::forward, sw::Phase::backward, sw::Phase::optimizer}) {
+      const auto p = static_cast<std::size_t>(phase);
+      std::int64_t sum = 0;
+      for (const sw::ModuleTraffic& row : rows) sum += row.traffic[p].bytes;
+      CHECK(sum == recorded.bytes(phase));
+      CHECK(all.traffic[p] == sw::Traffic{recorded.collectives(phase), recorded.bytes(phase)});
+      CHECK(sw::traffic_of(real, "", phase).bytes <= recorded.bytes(phase));
+    }
+    if (tensor == 2) {
+      const std::int64_t rows_here = mesh.size<dp>() == 1 ? 4 : 2, whole = rows_here * 8 * 32 * 4;
+      for (const std::string layer : {"layers.0.", "layers.1."}) {
+        CHECK(over_tp[0].at(layer + "attention.wo") == whole);
+        CHECK(over_tp[0].at(layer + "mlp.down") == whole);
+        CHECK(over_tp[1].at(layer + "attention") == whole);  // of wq, wk and wv, which share their input
+        CHECK(over_tp[1].at(layer + "mlp") == whole);
+        CHECK(over_tp[1].contains(layer + "mlp.down") == recompute);
+      }
+      CHECK(over_tp[0].at("tokens") == whole);
+    }
+    if (mesh.size<dp>() > 1) {  // the whole weight of a rank of tp, gathered in a unit
+      CHECK(sw::traffic_of(real, "layers.1.mlp.up", sw::Phase::forward) ==
+            sw::Traffic{1, 48 / tensor * 32 * 4});
+      CHECK(sw::traffic_of(real, "layers.1.mlp_norm").bytes > 0);
+    }
+  }
+  sw::EventLog empty;
+  CHECK_THROWS_WITH_AS(sw::traffic_of(empty, "layers.0"),
+                       "traffic_of: the log has no module with the name \"layers.0\"", std::invalid_argument);
 }
 
 TEST_CASE("names are escaped, and an empty log is refused") {

@@ -7,7 +7,7 @@
 
 #include <shardwise/base/bodies.hpp>
 #include <shardwise/base/text.hpp>
-#include <shardwise/record/event_log.hpp>
+#include <shardwise/record/recorder.hpp>
 
 namespace shardwise {
 
@@ -31,11 +31,33 @@ inline std::string scaled_text(double value, double step, std::initializer_list<
   return fixed_text(value, unit == units.begin() ? 0 : 2) + " " + *unit;
 }
 
+/// A column of a table.
+inline std::string column(std::string text, std::size_t width) {
+  text.resize(std::max(width, text.size() + 1), ' ');
+  return text;
+}
+
+/// A dotted name with "*" instead of numbers: "layers.*.attention".
+inline std::string without_numbers(std::string_view name) {
+  std::string all;
+  while (!name.empty()) {
+    const std::string_view part = take_part(name, '.');
+    const bool is_number = part.find_first_not_of("0123456789") == std::string_view::npos;
+    all += (all.empty() ? "" : ".") + std::string(is_number ? "*" : part);
+  }
+  return all;
+}
+
 }  // namespace detail
 
 /// "16.00 MiB", "512 B".
 inline std::string bytes_text(std::int64_t bytes) {
   return detail::scaled_text(static_cast<double>(bytes), 1024, {"B", "KiB", "MiB", "GiB", "TiB", "PiB"});
+}
+/// "1 call      16.00 MiB"
+inline std::string traffic_text(const Traffic& traffic) {
+  return detail::column(std::to_string(traffic.calls) + (traffic.calls == 1 ? " call" : " calls"), 12) +
+         bytes_text(traffic.bytes);
 }
 /// "3.14 TFLOP", "512 FLOP".
 inline std::string flops_text(std::int64_t flops) {

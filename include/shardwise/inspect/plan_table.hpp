@@ -53,10 +53,6 @@ namespace shardwise::detail {
 
 SHARDWISE_INLINE std::string plan_columns(std::initializer_list<TitledPlan> columns, int axes,
                                           std::string (*text_of)(AxisSet, const char*)) {
-  const auto column = [](std::string text, std::size_t width) {
-    text.resize(text.size() < width ? width : text.size() + 1, ' ');
-    return text;
-  };
   std::string text;
   const auto row = [&](const std::string& what, auto cell) {
     text += "  " + column(what, 38);
@@ -84,11 +80,7 @@ SHARDWISE_INLINE std::string plan_columns(std::initializer_list<TitledPlan> colu
         communicates = true;
         row(column(name_of(static_cast<Phase>(p)), 10) + column(name_of(static_cast<Collective>(kind)), 16) +
                 text_of(set, "+"),
-            [&](const TitledPlan& each) {
-              const Traffic sent = traffic(each);
-              return column(std::to_string(sent.calls) + (sent.calls == 1 ? " call" : " calls"), 12) +
-                     bytes_text(sent.bytes);
-            });
+            [&](const TitledPlan& each) { return traffic_text(traffic(each)); });
       }
     }
   }
