@@ -11,6 +11,7 @@ import sys
 
 import browser
 
+BLOCKS = re.compile(r'<script id="blocks" type="text/plain">(.*?)</script>', re.DOTALL)
 TRACE = re.compile(r'(<script id="trace" type="application/json">)(.*?)(</script>)', re.DOTALL)
 
 
@@ -110,7 +111,7 @@ def check(page, file):
         pid = next(e["pid"] for e in trace["traceEvents"] if e["name"] == "process_name" and
                    e["args"]["rank"] == first and not e["args"]["planned"])
         own = [e["args"] for e in calls if e["pid"] == pid]
-        rows = page.run("[...document.querySelectorAll('tr')].map(row => [...row.cells].map(cell => cell.textContent))")
+        rows = page.run("[...document.querySelectorAll('#calls tr')].map(row => [...row.cells].map(cell => cell.textContent))")
         by_key = {}
         for args in own:
             key = args["phase"], args["kind"], args["axes"]
@@ -119,6 +120,34 @@ def check(page, file):
         assert counts == by_key, (rows, by_key)
         assert int(rows[-1][3]) == sum(by_key.values()), rows[-1]
         assert rows[-1][4] == page.run("bytesText(%d)" % sum(args["bytes"] for args in own)), rows[-1]
+        assert page.run("find('#modules').hidden") != any("modules" in args for args in own)
+        if any("modules" in args for args in own):
+            by_module(page, own)
+    blocks = BLOCKS.search(file.read_text(encoding="utf-8"))[1].replace("\\u003c", "<").split("\n\n")[:-1]
+    assert page.run("[...document.querySelectorAll('#layouts table')].map(table => [...table.rows].map(row => "
+                    "[...row.cells].map(cell => cell.textContent)))") == [
+                        [re.split(" {3,}", line) for line in text.split("\n")[1:]] for text in blocks]
+    assert page.run("find('#layouts').hidden") == (not blocks)
+
+
+def by_module(page, own):
+    """The table by modules has the sums of the trace."""
+    calls, amounts = {}, {}
+    for args in own:
+        keys = set()
+        for name, amount in args.get("modules", {"(none)": args["bytes"]}).items():
+            key = args["phase"], re.sub(r"(^|\.)\d+(?=\.|$)", r"\1*", name) or "(model)"
+            keys.add(key)
+            amounts[key] = amounts.get(key, 0) + amount
+        for key in keys:
+            calls[key] = calls.get(key, 0) + (not args.get("waits"))
+    page.run("find('#modules input').click()")
+    rows = page.run("[...document.querySelectorAll('#calls tr')].map(row => [...row.cells].map(cell => cell.textContent))")
+    page.run("find('#modules input').click()")
+    assert {(row[0], row[1]): 0 if row[3] == "only waits" else int(row[3]) for row in rows[1:-1]} == calls, (rows, calls)
+    for row in rows[1:-1]:
+        assert row[4] == page.run("bytesText(%d)" % amounts[row[0], row[1]]), row
+    assert rows[-1][4] == page.run("bytesText(%d)" % sum(args["bytes"] for args in own)), rows[-1]
 
 
 def hover(page):
@@ -138,6 +167,9 @@ def hover(page):
         tip = page.run("find('#tip').hidden ? '' : find('#tip').innerText").split("\n")
         box = page.run("({name: longest.name, args: longest.args, uses: longest.uses})")
         words = ["memory", "all uses", "from"] if box.get("uses") else [box["name"], "begins at", "lasts"]
+        modules = (box.get("args") or {}).pop("modules", {})
+        for name, part in modules.items():
+            words += ["module", (name or "(model)") + (": " + page.run("bytesText(%d)" % part) if len(modules) > 1 else "")]
         for key, value in (box.get("args") or {}).items():
             if value not in ("", True) and (value != 0 or key == "micro_batch"):
                 words.append(key.replace("_", " "))

@@ -10,9 +10,11 @@
 #include <set>
 
 #include <shardwise/inspect/plan_table.hpp>
+#include <shardwise/inspect/print.hpp>
 #include <shardwise/inspect/trace_file.hpp>
 #include <shardwise/llm/models/llama/model.hpp>
 #include <shardwise/mesh/trace.hpp>
+#include <shardwise/module/name_modules.hpp>
 #include <shardwise/nn/linear_cross_entropy_loss.hpp>
 #include <shardwise/tensor/factories.hpp>
 #include <shardwise/train/adamw.hpp>
@@ -32,8 +34,9 @@ using Plan = PlanWith<llm::LlamaSequenceParallel<>, Zero<3, dp>>;
 const StepNames names{{"dp", "tp"}, {"tokens", "layers.0", "layers.1", "layers.2", "head"}};
 
 /// The second step of a Llama of three layers, fully sharded over dp and sequence parallel over tp, with a host for
-/// each tp.
-CommunicationPlan<dp, tp> step(EventLog* log, int micro_batches = 1, bool recompute = false) {
+/// each tp. `blocks`: receives the blocks of the parameters, and the log gets the names of modules.
+CommunicationPlan<dp, tp> step(EventLog* log, int micro_batches = 1, bool recompute = false,
+                               std::string* blocks = nullptr) {
   Recorder recorder;
   const JobMesh mesh(recorder, {4, 2}, {1, 1}, 2);
   llm::Llama<JobMesh, Plan> model(mesh, {.vocabulary = 3000,
@@ -44,6 +47,10 @@ CommunicationPlan<dp, tp> step(EventLog* log, int micro_batches = 1, bool recomp
                                          .hidden = 1408,
                                          .context = 512});
   model.recompute_layers = recompute;
+  if (blocks) {
+    name_modules(*log, model);
+    *blocks = block_tables(model);
+  }
   AdamW adamw;
   for (int i = 0; i < 2; ++i) {
     if (i == 1) recorder.restart(), recorder.set_log(log);
@@ -221,6 +228,13 @@ TEST_CASE("the page of a step") {
   const Speeds speeds{.flops = 1e12, .memory = 2e11, .within = 5e10, .across = 4e9, .latency = 5e-6};
   testing::write_page("step", trace_file(with_times(log.events(), speeds), names,
                                          "rank 3 of 8 (modelled: " + speeds_text(speeds) + ")"));
+  EventLog named;
+  std::string blocks;
+  step(&named, 1, false, &blocks);
+  StepNames with_modules = names;
+  with_modules.modules = &named;
+  testing::write_page("modules", trace_file(with_times(named.events(), speeds), with_modules, "rank 3"),
+                      blocks);
 }
 
 TEST_CASE("a table ends with hints, by kind, axes and operation, if there are any") {

@@ -7,6 +7,7 @@
 #include <doctest/doctest.h>
 #include <shardwise/inspect/print.hpp>
 #include <shardwise/mesh/mesh.hpp>
+#include <shardwise/nn/linear.hpp>
 #include <shardwise/ops/operators.hpp>
 #include <shardwise/ops/reduction.hpp>
 #include <shardwise/ops/reshape.hpp>
@@ -296,11 +297,37 @@ TEST_CASE("printing: the blocks of all ranks, also of a dry mesh") {
   const sw::Mesh<sw::dp, sw::tp> dry(counts, {3, 2});
   CHECK(sw::block_table(sw::zeros<float, Shard<0>, Shard<1>>(dry, {13, 20})) ==
         "f32 [13 x 20] as dp Shard<0>, tp Shard<1>\n"
-        "dp 0, tp 0: [5 x 10] from [0, 0]\ndp 0, tp 1: [5 x 10] from [0, 10]\n"
-        "dp 1, tp 0: [4 x 10] from [5, 0]\ndp 1, tp 1: [4 x 10] from [5, 10]\n"
-        "dp 2, tp 0: [4 x 10] from [9, 0]\ndp 2, tp 1: [4 x 10] from [9, 10]\n");
+        "       0-9   10-19\n"
+        "0-4    0     1\n"
+        "5-8    2     3\n"
+        "9-12   4     5\n");
+  using Both = sw::Mesh<sw::dp, sw::tp>;
+  CHECK(sw::block_table<sw::Tensor<float, 3, Both, Shard<1>, Partial<>>>({2, 2}, {1, 3, 4}) ==
+        "f32 [1 x 3 x 4] as dp Shard<1>, tp Partial<Sum>\n"
+        "          0-3\n"
+        "0 x 0-1   0 + 1\n"
+        "0 x 2     2 + 3\n");
+  CHECK(sw::block_table<sw::Tensor<double, 1, Both, Shard<0>, Replicate>>({3, 2}, {2}) ==
+        "f64 [2] as dp Shard<0>, tp Replicate\n"
+        "   0      1      nothing\n"
+        "   0, 1   2, 3   4, 5\n");
+  CHECK(sw::block_table<sw::Tensor<float, 0, Both, Partial<sw::Max>, sw::Reduced>>({2, 2}, {}) ==
+        "f32 [] as dp Partial<Max>, tp Reduced\n   \n   0 max 2, 1 max 3\n");
   const Line mesh = line();
   const std::string table = sw::block_table(sw::zeros<float, Shard<0>>(mesh, {mesh.size(), 1}));
-  CHECK(std::ranges::count(table, '\n') == 1 + mesh.size());
-  CHECK(table.ends_with(std::to_string(mesh.size() - 1) + ", 0]\n"));
+  CHECK(std::ranges::count(table, '\n') == 2 + mesh.size());
+  const std::string last = std::to_string(mesh.size() - 1);
+  CHECK(table.ends_with(last + "   " + last + "\n"));
+
+  const Both large(counts, {4, 2});
+  std::vector<sw::Linear<Both, sw::ColwiseParallel<sw::tp>>> layers;
+  for (int i = 0; i < 2; ++i) layers.emplace_back(large, 6, 2);
+  CHECK(sw::block_tables(layers) ==
+        "*.weight: f32 [2 x 6] as dp Reduced, tp Shard<0>\n"
+        "    0-5\n"
+        "0   0, 2, 4, 6\n"
+        "1   1, 3, 5, 7\n\n"
+        "*.bias: f32 [2] as dp Reduced, tp Shard<0>\n"
+        "   0            1\n"
+        "   0, 2, 4, 6   1, 3, 5, 7\n\n");
 }

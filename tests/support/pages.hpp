@@ -24,8 +24,8 @@ inline nlohmann::json trace_in(const std::string& page) {
 }
 
 /// Writes NAME.html, and checks that it has the trace.
-inline void write_page(const std::string& name, const std::string& trace) {
-  const std::string text = page(trace);
+inline void write_page(const std::string& name, const std::string& trace, const std::string& blocks = {}) {
+  const std::string text = page(trace, blocks);
   CHECK(trace_in(text) == nlohmann::json::parse(trace));
   std::filesystem::create_directories(SHARDWISE_PAGES);
   std::ofstream file(std::filesystem::path(SHARDWISE_PAGES) / (name + ".html"), std::ios::binary);

@@ -12,12 +12,13 @@
 /// std::cout << x;                         // f32 [4 x 3] as dp Shard<0>, tp Replicate; rank 5 has [2 x 3] from [2, 0]:
 ///                                         // and the elements, if there are few
 /// std::cout << model;                     // a line for each parameter: its name, type, shape and layout
-/// std::cout << block_table(x);            // a line for each rank: dp 1, tp 0: [2 x 3] from [2, 0]
+/// std::cout << block_table(x);            // which ranks have which block, in rows and columns of indices
 /// ```
 /// `full_tensor` gathers the whole tensor.
 
 #include <ostream>
 
+#include <shardwise/inspect/names.hpp>
 #include <shardwise/mesh/mesh.hpp>
 #include <shardwise/module/module.hpp>
 #include <shardwise/module/parameters.hpp>
@@ -71,6 +72,10 @@ std::ostream& print(std::ostream& out, const X& x, bool has_value) {
   }
 }
 
+/// A row for each range of the first dimensions, a column for each range of the last one; the cells are ranks of the
+/// tensor's mesh.
+std::string block_grid(const AnyTensor& x);
+
 /// The stored tensor of a parameter, even if it has no value yet.
 template <class P>
 typename P::Stored stored_in(const P& parameter) {
@@ -100,19 +105,37 @@ std::ostream& operator<<(std::ostream& out, const X& x) {
   }
 }
 
-/// The tensor's layout, and a line for each place in its mesh, with the block there. The mesh may be dry.
+/// The tensor's layout, and which ranks have which block: a row for each range of the first dimensions, a column for
+/// each range of the last one. "0, 2": each of these ranks has the block; "0 + 2": each has a term of it ("0 max 2": of
+/// a maximum). The mesh may be dry.
+/// ```
+/// f32 [13 x 20] as dp Shard<0>, tp Partial<Sum>
+///       0-19
+/// 0-6   0 + 1
+/// 7-12  2 + 3
+/// ```
 template <TensorType X>
 std::string block_table(const X& x) {
-  using MeshType = typename X::MeshOf;
-  std::string table = detail::tensor_text<X>(x.shape()) + "\n";
-  MeshSizes at{};
-  for (int rank = 0, count = x.mesh().size(); rank < count; ++rank) {
-    for (int axis = MeshType::axes, rest = rank; axis-- > 0; rest /= x.mesh().sizes()[axis])
-      at.values[axis] = rest % x.mesh().sizes()[axis];
-    table += detail::axes_text<MeshType>(at, ", ") + ": " +
-             detail::block_text(local_box(x.shape(), X::layout, x.mesh().sizes(), at)) + "\n";
-  }
-  return table;
+  return detail::tensor_text<X>(x.shape()) + "\n" + detail::block_grid(detail::AnyTensor(x));
+}
+/// The same of a type of tensors, on a mesh of these sizes: `block_table<X>({2, 4}, {13, 20})`.
+template <TensorType X>
+std::string block_table(const typename X::MeshOf::SizesOf& sizes, const Shape<X::rank>& shape) {
+  Recorder counts;
+  return block_table(X(typename X::MeshOf(counts, sizes), shape));
+}
+
+/// The same of a model's parameters as they are stored, each after its name, with empty lines between them. Parameters
+/// of different layers that have one layout are one.
+template <class M>
+std::string block_tables(M& model) {
+  std::string all;
+  for_each_named_parameter(model, [&](std::string_view name, auto& parameter) {
+    const std::string table =
+        detail::without_numbers(name) + ": " + block_table(detail::stored_in(parameter)) + "\n";
+    if (all.find("\n" + table) == std::string::npos && !all.starts_with(table)) all += table;
+  });
+  return all;
 }
 
 /// The parameters, and their total number of elements.
@@ -127,3 +150,58 @@ requires std::derived_from<M, Module<M>> std::ostream& operator<<(std::ostream& 
 }
 
 }  // namespace shardwise
+
+#ifdef SHARDWISE_BODIES
+namespace shardwise::detail {
+
+SHARDWISE_INLINE std::string block_grid(const AnyTensor& x) {
+  const auto ranges = [](const AnyBox& box, int from, int to) {
+    std::string all;
+    for (int dim = from; dim < to; ++dim) {
+      const auto [begin, size] = box.range(dim);
+      all += (dim > from ? " x " : "") + (size == 0 ? "nothing" : std::to_string(begin));
+      if (size > 1) all += "-" + std::to_string(begin + size - 1);
+    }
+    return all;
+  };
+  std::string between;  // ranks whose blocks are terms
+  const AxisSet terms = x.layout.axes_where([&](Placement p) {
+    if (p.is_partial())
+      between = p.op() == ReduceOp::sum ? " + " : p.op() == ReduceOp::max ? " max " : " min ";
+    return p.is_partial();
+  });
+  const RankGrid& ranks = x.mesh.place().ranks;
+  const int last = std::max(x.rank - 1, 0);
+  std::vector<std::vector<std::string>> grid{{""}};
+  for (int number = 0; number < ranks.size(); ++number) {
+    const MeshSizes at = ranks.member(number);
+    const std::vector<int> group = ranks.group(terms, at);
+    if (ranks.rank(at) != group.front()) continue;
+    std::string own;
+    for (const int rank : group) own += (own.empty() ? "" : between) + std::to_string(rank);
+    const AnyBox box = x.box_at(at);
+    const std::string above = ranges(box, last, x.rank), beside = ranges(box, 0, last);
+    const auto column = std::find(grid[0].begin() + 1, grid[0].end(), above) - grid[0].begin();
+    if (column == std::ssize(grid[0])) grid[0].push_back(above);
+    const auto is_beside = [&](const auto& row) { return row[0] == beside; };
+    const auto row = std::find_if(grid.begin() + 1, grid.end(), is_beside) - grid.begin();
+    if (row == std::ssize(grid)) grid.push_back({beside});
+    auto& cells = grid[static_cast<std::size_t>(row)];
+    cells.resize(std::max(cells.size(), grid[0].size()));
+    std::string& cell = cells[static_cast<std::size_t>(column)];
+    cell += (cell.empty() ? "" : ", ") + own;
+  }
+  std::vector<std::size_t> widths(grid[0].size());
+  for (const auto& row : grid) {
+    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  }
+  std::string all;
+  for (const auto& row : grid) {
+    for (std::size_t i = 0; i < row.size(); ++i)
+      all += i + 1 < row.size() ? row[i] + std::string(widths[i] + 3 - row[i].size(), ' ') : row[i] + "\n";
+  }
+  return all;
+}
+
+}  // namespace shardwise::detail
+#endif

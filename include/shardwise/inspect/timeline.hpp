@@ -12,9 +12,12 @@
 
 namespace shardwise {
 
-/// Names of the mesh's axes for pictures and traces; and of the units, which otherwise have numbers.
+/// Names of the mesh's axes for pictures and traces; of the units, which otherwise have numbers; and the logs of the
+/// events and of their plan, if they have the names of modules, or null.
 struct StepNames {
   std::vector<std::string> axes, units{};
+  const EventLog* modules = nullptr;
+  const EventLog* planned_modules = nullptr;
 
   /// The name of a unit, or "unit 3" if it has none; "" for -1.
   std::string of_unit(int unit) const {

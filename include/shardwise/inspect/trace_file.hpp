@@ -42,7 +42,7 @@ class TraceEntries {
     add("M", "process_sort_index", 0, {R"("args":{"sort_index":)", 2 * rank + (planned ? 1 : 0), "}"});
   }
 
-  std::string of(const std::vector<Event>& events, const StepNames& names) {
+  std::string of(const std::vector<Event>& events, const StepNames& names, const EventLog* log) {
     add_thread(1, "units");
     add_thread(0, "computes");
     const std::vector<double> times = arrivals(events);
@@ -61,6 +61,13 @@ class TraceEntries {
                       event.amount, R"(,"bytes_to_other_hosts":)", event.across,
                       event.waits ? R"(,"waits":true)" : ""});
       }
+      std::string modules;
+      for (const ModulePart& part : log ? log->parts_of(event) : std::vector<ModulePart>()) {
+        if (part.module < 0) continue;
+        modules += text({modules.empty() ? R"(,"modules":{)" : ",", json_text(log->module_name(part.module)),
+                         ":", part.amount});
+      }
+      if (!modules.empty()) args += modules + "}";
       if (event.background) {  // these overlap
         const std::string id =
             text({R"("cat":"communication","id":")", process_, ".", event.number, R"(",)"});
@@ -153,7 +160,7 @@ inline std::string trace_of(std::string_view entries, std::string_view about, co
 inline std::string trace_file(const std::vector<Event>& events, const StepNames& names,
                               const std::string& process, const std::string& about = {}) {
   const double zero = events.empty() ? 0 : events.front().begin;
-  return detail::trace_of(detail::TraceEntries(0, zero, process, 0).of(events, names), about);
+  return detail::trace_of(detail::TraceEntries(0, zero, process, 0).of(events, names, names.modules), about);
 }
 
 /// A trace of a pipeline schedule: each rank is a process, and a second is a unit of the costs. With `seconds` the
@@ -196,11 +203,12 @@ inline std::string trace_of_all_ranks(const Communicator& ranks, const std::vect
   const int rank = ranks.rank();
   const double zero = 1e-9 * static_cast<double>(barrier_of(rank) - before);
   const std::string number = std::to_string(rank);
-  std::string text = detail::TraceEntries(rank, zero, "rank " + number, rank).of(recorded, names);
+  std::string text =
+      detail::TraceEntries(rank, zero, "rank " + number, rank).of(recorded, names, names.modules);
   if (!planned.empty()) {
     const double shift = planned.front().begin - (recorded.front().begin - zero);
     text += detail::TraceEntries(ranks.size() + rank, shift, plan_name + ", rank " + number, rank, true)
-                .of(planned, names);
+                .of(planned, names, names.planned_modules);
   }
   return detail::trace_of(detail::gather_texts(ranks, text), about);
 }
