@@ -393,6 +393,36 @@ TEST_CASE("--decode: seconds of a token") {
   CHECK(largest.at("weight_bytes") < plan.at("weight_bytes"));
 }
 
+TEST_CASE("--by-module: the communication of modules adds up to that of the plan") {
+  const std::string options = "--model 8b --dp 8 --tp 2 --sp --bf16 --by-module ";
+  const Json json = plan(options + "2").at("ranks").at(0);
+  std::vector<std::string> names;
+  for (const char* phase : {"forward", "backward", "optimizer"}) {
+    Traffic all, sum;
+    for (const Json& each : json.at("collectives")) {
+      if (each.at("phase") != phase) continue;
+      all.calls += each.at("calls").get<std::int64_t>();
+      all.bytes += each.at("bytes").get<std::int64_t>();
+    }
+    names.clear();
+    for (const Json& row : json.at("modules")) {
+      names.push_back(row.at("name"));
+      const Json& cell = row.at(phase);
+      if (names.back() == "all") {
+        CHECK(all == Traffic{cell.at("calls"), cell.at("bytes")});
+      } else {
+        sum.bytes += cell.at("bytes").get<std::int64_t>();
+      }
+    }
+    CHECK(sum.bytes == all.bytes);
+  }
+  CHECK(names == std::vector<std::string>{"(model)", "tokens", "layers.*", "norm", "head", "(none)", "all"});
+  const std::string text = printed(options);
+  CHECK(text.find("\n  layers.*.attention.wo ") != std::string::npos);
+  CHECK(text.find("communication of rank 0 by module") != std::string::npos);
+  CHECK(text.find("communication of rank 15") == std::string::npos);  // the same table
+}
+
 TEST_CASE("--draw: a rank's step, or a pipeline's schedule, as a page or a trace") {
   const auto drawn = [](const std::string& options, const std::string& name) {
     printed(options + " --draw " + name);
@@ -424,6 +454,8 @@ TEST_CASE("--draw: a rank's step, or a pipeline's schedule, as a page or a trace
   CHECK(matches(about.at(5), "^Shardwise [0-9.]+"));
   CHECK(page.starts_with("<!doctype html>"));
   CHECK(page.find(step.substr(step.find("\"traceEvents\""))) != std::string::npos);
+  CHECK(step.find(R"("modules":{"layers.31.attention.wo":)") != std::string::npos);
+  CHECK(page.find("layers.*.attention.wo.weight: f32 [4096 x 32 x 128] as") != std::string::npos);
   const Json schedule =
       Json::parse(drawn("--model 8b --pp 4 --schedule zb-v --batch 8 --micro-batches 8", "plan_test.json"));
   std::set<std::string> stages;

@@ -259,8 +259,9 @@ inline std::string unusual_in(const StepJob& job) {
 /// `local_steps` of 2 or more, one without an exchange. Counted on a dry mesh. Throws `std::invalid_argument` for an
 /// impossible job. `log`: also logs events in order, if not null.
 /// `saved`: receives the number of bytes that the rank writes to a checkpoint, which a save in the background copies.
+/// `blocks`: receives the blocks of all ranks, see `sw::block_tables`; then the log also has the names of modules.
 JobPlan plan_step(const StepJob& job, const JobSizes& coordinates, sw::EventLog* log = nullptr,
-                  sw::Index* saved = nullptr);
+                  sw::Index* saved = nullptr, std::string* blocks = nullptr);
 
 /// The job with the fewest recomputed layers, for each rank along pp, with which a step needs at most `bytes` on a rank;
 /// the job itself if `bytes` is 0. Throws `std::invalid_argument`, with the fewest bytes possible, if all are too few.

@@ -38,9 +38,10 @@ inline std::string about_step(const StepJob& job, double seconds, const std::str
          speed.data() + "\n" + command + "\nShardwise " SHARDWISE_VERSION;
 }
 
-/// The text of a file for a trace: a page if its name ends in .html.
-inline std::string page_or_trace(const std::filesystem::path& file, const std::string& trace) {
-  return file.extension() == ".html" ? sw::page(trace) : trace;
+/// The text of a file for a trace: a page, with the blocks of parameters, if its name ends in .html.
+inline std::string page_or_trace(const std::filesystem::path& file, const std::string& trace,
+                                 const std::string& blocks) {
+  return file.extension() == ".html" ? sw::page(trace, blocks) : trace;
 }
 
 }  // namespace tools

@@ -5,7 +5,9 @@
 /// A model in training, for one element type, `STEP_TYPE`, and all plans of a set, `STEP_SET` (step_plans.hpp).
 
 #include <shardwise/checkpoint/same_bits.hpp>
+#include <shardwise/inspect/print.hpp>
 #include <shardwise/llm/models/llama/files.hpp>
+#include <shardwise/module/name_modules.hpp>
 #include <shardwise/replicas/replica_group.hpp>
 #include <shardwise/train/diloco.hpp>
 #include <shardwise/train/muon.hpp>
@@ -93,6 +95,12 @@ class TrainedLlama final : public TrainedModel {
                          [&](sw::Index micro) { return load(pipeline_.mesh(), micro); });
   }
 
+  void name_modules(sw::EventLog& log) override {
+    for (int stage = 0; stage < pipeline_.stage_count(); ++stage) {
+      if (stages_.has(stage)) sw::name_modules(log, stages_.at(stage));
+    }
+  }
+  std::string blocks() override { return mesh_.size() > 64 ? "" : sw::block_tables(stages_); }
   sw::Index load_from(const std::filesystem::path& folder) override {
     return sw::llm::load_llama(mesh_, stages_, folder);
   }

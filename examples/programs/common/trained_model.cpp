@@ -41,7 +41,8 @@ std::unique_ptr<TrainedModel> make_trained_model(const Job& mesh, const StepJob&
   return job.bf16 ? of_type(Eigen::bfloat16()) : of_type(float());
 }
 
-JobPlan plan_step(const StepJob& given, const JobSizes& coordinates, sw::EventLog* log, sw::Index* saved) {
+JobPlan plan_step(const StepJob& given, const JobSizes& coordinates, sw::EventLog* log, sw::Index* saved,
+                  std::string* blocks) {
   StepJob job = given;
   if (job.local_steps > 1)
     job.local_steps = std::numeric_limits<int>::max();  // so that no planned step is the last
@@ -62,6 +63,10 @@ JobPlan plan_step(const StepJob& given, const JobSizes& coordinates, sw::EventLo
   if (saved != nullptr) *saved = bytes;
   recorder.restart();
   recorder.set_log(log);
+  if (blocks != nullptr) {
+    *blocks = model->blocks();
+    if (log != nullptr) model->name_modules(*log);
+  }
   model->make_step(2, 0, load);
   largest(mesh, 0);  // the check for a stop signal
   return {recorder.record(), mesh.sizes()};

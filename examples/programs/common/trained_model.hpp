@@ -59,6 +59,11 @@ class TrainedModel {
   /// If set, `make_step` calls it with the fingerprint of this rank's block of each gradient, before the update.
   std::function<void(const std::string& name, std::uint64_t fingerprint)> on_gradient;
 
+  /// Gives `log` the names of the model's modules, see `sw::name_modules`.
+  virtual void name_modules(sw::EventLog& log) = 0;
+  /// Which rank has which block of its parameters, see `sw::block_tables`; nothing on more than 64 ranks.
+  virtual std::string blocks() = 0;
+
   /// The sum of the losses of a step's targets, or of a replica's if replicas train alone.
   virtual double evaluate(const Load& load) = 0;
 

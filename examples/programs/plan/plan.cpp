@@ -15,6 +15,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include <shardwise/inspect/module_table.hpp>
 #include <shardwise/inspect/plan_table.hpp>
 #include <shardwise/schedule/prove.hpp>
 
@@ -82,6 +83,8 @@ struct RankPlan {
   std::optional<double> seconds{};    // if the speeds are known
   std::optional<JobPlan> exchange{};  // of a step that ends with an exchange, if not all do
   std::optional<double> exchange_seconds{};
+  std::vector<sw::ModuleTraffic> modules{};  // if the communication by module is asked for
+  std::string modules_text{};
 };
 
 /// The traffic that an exchange adds to a step.
@@ -94,8 +97,8 @@ double mean_seconds(const StepJob& job, const RankPlan& rank) {
   return *rank.seconds + (*rank.exchange_seconds - *rank.seconds) / job.local_steps;
 }
 
-/// With the seconds of a step, if the speeds are not null.
-RankPlan plan_of_rank(const StepJob& job, const JobSizes& at, const sw::Speeds* speeds) {
+/// With the seconds of a step, if the speeds are not null; with the communication by module, if `depth` is not 0.
+RankPlan plan_of_rank(const StepJob& job, const JobSizes& at, const sw::Speeds* speeds, int depth) {
   RankPlan rank;
   rank.at = at;
   rank.plan = plan_step(job, at, nullptr, &rank.saved);
@@ -103,6 +106,14 @@ RankPlan plan_of_rank(const StepJob& job, const JobSizes& at, const sw::Speeds* 
   if (job.local_steps > 1) {
     rank.exchange = plan_step(with_exchange(job), at);
     if (speeds) rank.exchange_seconds = price_of(with_exchange(job), at, *speeds);
+  }
+  if (depth > 0) {
+    sw::EventLog log;
+    std::string blocks;
+    plan_step(job, at, &log, nullptr, &blocks);
+    const std::vector<sw::Event> events = speeds ? sw::with_times(log.events(), *speeds) : log.events();
+    rank.modules = sw::by_module(log, events, {.depth = depth});
+    rank.modules_text = sw::module_table(log, events, {.depth = depth});
   }
   if (recomputes(job)) {
     StepJob kept = job;
@@ -226,6 +237,11 @@ void print_plans(const StepJob& job, const std::vector<RankPlan>& plans, bool sa
   if (recomputes(job)) {
     std::printf("  recomputation adds to the arithmetic  %s\n", sw::flops_text(first.recomputed).c_str());
   }
+  for (const RankPlan& each : plans) {
+    if (&each != &first && each.modules_text == first.modules_text) break;
+    if (!each.modules_text.empty())
+      std::printf("communication of %s by module\n%s", title(each).c_str(), each.modules_text.c_str());
+  }
 }
 
 // ---- JSON --------------------------------------------------------------------------------------------------------
@@ -269,6 +285,13 @@ Json plan_json(const StepJob& job, const RankPlan& each) {
   }
   json["peak_bytes"]["all"] = each.plan.peak_bytes();
   json["saved_bytes"] = each.saved;
+  for (const sw::ModuleTraffic& row : each.modules) {
+    Json& module = json["modules"].emplace_back(Json{{"name", row.name}});
+    for (std::size_t p = 0; p < sw::phases; ++p)
+      module[name_of(static_cast<sw::Phase>(p))] = {{"calls", row.traffic[p].calls},
+                                                    {"bytes", row.traffic[p].bytes}};
+    if (each.seconds) module["seconds"] = row.seconds;
+  }
   std::int64_t wasted_bytes = 0;
   for (const sw::Waste& hint : wasted(each.plan)) wasted_bytes += hint.bytes;
   json["wasted_bytes"] = wasted_bytes;
@@ -376,7 +399,7 @@ struct Options {
   std::vector<int> coordinates;
   std::filesystem::path speeds, draw;
   bool json = false, save = false, search = false, decode = false;
-  int ranks = 1, weight_bits = 32;
+  int ranks = 1, weight_bits = 32, depth = 0;
 };
 
 void add_options(CLI::App& app, Options& options) {
@@ -412,6 +435,12 @@ void add_options(CLI::App& app, Options& options) {
       "--draw", options.draw,
       "write the step of the first rank shown, or the schedule of a pipeline, to this file: as a page if "
       "its name ends in .html, otherwise as a trace for ui.perfetto.dev or chrome://tracing");
+  app.add_option("--by-module", options.depth,
+                 "also show the communication of each module: names of up to so many parts, by default 4, as "
+                 "layers.*.attention.wq, with all layers in one row")
+      ->expected(0, 1)
+      ->default_str("4")
+      ->check(CLI::PositiveNumber);
   app.add_flag("--save", options.save, "also show the memory with the copy that a background save makes");
   app.add_flag("--json", options.json, "print JSON");
   auto* decode = app.add_flag("--decode", options.decode,
@@ -424,7 +453,8 @@ void add_options(CLI::App& app, Options& options) {
   for (const char* chosen : {"--search",    "--schedule",  "--chunks",      "--replicas", "--local-steps",
                              "--dp",        "--cp",        "--zero",        "--sp",       "--embedding",
                              "--lora-rank", "--recompute", "--memory",      "--bf16",     "--micro-batches",
-                             "--batch",     "--rank",      "--coordinates", "--draw",     "--save"})
+                             "--batch",     "--rank",      "--coordinates", "--draw",     "--save",
+                             "--by-module"})
     decode->excludes(app.get_option(chosen));
   for (const char* chosen : {"--lora-layers", "--freeze-layers"}) decode->excludes(app.get_option(chosen));
   for (const char* chosen :
@@ -514,7 +544,8 @@ int main(int argc, char** argv) {
     const NamedSpeeds named = speeds_of(speeds_name, job.ranks_per_host);
     const sw::Speeds speeds = named.speeds.of(job.bf16);
     const sw::Speeds* known = options.speeds.empty() ? nullptr : &speeds;
-    for (const JobSizes& at : places(options, job)) plans.push_back(plan_of_rank(job, at, known));
+    for (const JobSizes& at : places(options, job))
+      plans.push_back(plan_of_rank(job, at, known, options.depth));
     const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
     if (!options.draw.empty()) {
       const std::string name = "rank " + std::to_string(rank_of(job, plans.front().at));

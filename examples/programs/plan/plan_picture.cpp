@@ -13,14 +13,16 @@ namespace tools {
 namespace {
 
 std::string trace_of(const StepJob& job, const JobSizes& coordinates, const std::string& name,
-                     const sw::Speeds& speeds, const std::string& command) {
+                     const sw::Speeds& speeds, const std::string& command, std::string& blocks) {
   const std::string about = about_step(job, price_of(job, coordinates, speeds), command);
   if (job.sizes[0] > 1)
     return sw::trace_file(schedule_of(job), costs_of(job, coordinates, speeds), job.schedule + ": " + about,
                           true);
   sw::EventLog log;
-  plan_step(job, coordinates, &log);
-  return sw::trace_file(sw::with_times(log.events(), speeds), step_names(job),
+  plan_step(job, coordinates, &log, nullptr, &blocks);
+  sw::StepNames names = step_names(job);
+  names.modules = &log;
+  return sw::trace_file(sw::with_times(log.events(), speeds), names,
                         name + " (modelled: " + sw::speeds_text(speeds) + ")", about);
 }
 
@@ -28,7 +30,9 @@ std::string trace_of(const StepJob& job, const JobSizes& coordinates, const std:
 
 void draw_step(const std::filesystem::path& file, const StepJob& job, const JobSizes& coordinates,
                const std::string& name, const sw::Speeds& speeds, const std::string& command) {
-  sw::write_file_atomically(file, page_or_trace(file, trace_of(job, coordinates, name, speeds, command)));
+  std::string blocks;
+  const std::string trace = trace_of(job, coordinates, name, speeds, command, blocks);
+  sw::write_file_atomically(file, page_or_trace(file, trace, blocks));
 }
 
 }  // namespace tools

@@ -761,16 +761,19 @@ bool Run::compare(const JobPlan& seen, const PoolBytes& pool) const {
 
 bool Run::write_trace(const sw::EventLog& log) const {
   const sw::Speeds speeds = sw::fitted(log.events());
-  const sw::StepNames names = step_names(job());
+  sw::StepNames names = step_names(job());
   sw::EventLog planned;
-  plan_step(with_exchange(job()), on_job_mesh(mesh_.coordinates()), &planned);
+  std::string blocks;
+  plan_step(with_exchange(job()), on_job_mesh(mesh_.coordinates()), &planned, nullptr, &blocks);
+  names.modules = &log;
+  names.planned_modules = &planned;
   const std::string trace = sw::trace_of_all_ranks(
       sw::world(), log.events(), names, sw::with_times(planned.events(), speeds),
       "plan (modelled: " + sw::speeds_text(speeds) + ")",
       about_step(job(), log.events().back().end - log.events().front().begin, options_.command));
   bool written = true;
   try {
-    if (prints()) sw::write_file_atomically(options_.trace, page_or_trace(options_.trace, trace));
+    if (prints()) sw::write_file_atomically(options_.trace, page_or_trace(options_.trace, trace, blocks));
   } catch (const std::runtime_error& error) {
     std::fprintf(stderr, "no trace: %s\n", error.what());
     written = false;

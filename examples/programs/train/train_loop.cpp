@@ -56,6 +56,7 @@ int train(const TrainOptions& given) {
   sw::EventLog log(sw::clock_seconds);
   sw::Recording recording(mesh, options.trace.empty() ? nullptr : &log);
   const std::unique_ptr<TrainedModel> model = run.make_model();
+  if (!options.trace.empty()) model->name_modules(log);
   run.print_job();
   warn_of_torn_groups(mesh);
 
