@@ -35,15 +35,14 @@ struct Net : Module<Net> {
   std::vector<Mlp> layers;
 };
 
-/// A step on dp 3 x tp 2; with names, or without.
-template <bool Named = true>
+/// The communication of a module in a step on dp 3 x tp 2.
 constexpr Traffic traffic(std::string_view name, std::optional<Phase> phase, Index bucket_bytes = 1 << 20) {
   EventLog log;
   trace<Grid>(
       {3, 2},
       [&](const Grid& mesh) {
         Net net(mesh);
-        if (Named) name_modules(log, net);
+        name_modules(log, net);
         Tape tape;
         const auto x = tape.input(empty<float, Shard<0>, Replicate>(mesh, {rows, features}));
         backward_and_reduce(net(redistribute<tp, Reduced>(x)), net, {.bucket_bytes = bucket_bytes});
