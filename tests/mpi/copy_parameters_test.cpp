@@ -14,6 +14,7 @@
 #include <support/mpi_counter.hpp>
 
 #include <cstring>
+#include <optional>
 
 namespace shardwise::testing::copy_parameters {
 namespace sw = shardwise;
@@ -111,19 +112,82 @@ TEST_CASE("other styles, ZeRO levels and element types; parameters of two names"
   check_copy(Sharded(data, 9), Mixed<Plane, sw::RowwiseParallel<tp>>(plane(), 9));
 }
 
-TEST_CASE("models that differ are refused, on every rank, by name") {
+/// Parameters go from some ranks of the job to others; each model is on its ranks alone.
+template <template <class> class From, template <class> class To>
+void check_ranks(const sw::MeshRanks<tp>& sources, const sw::MeshRanks<tp>& targets) {
+  const Line line(sw::world(), {sw::any});
+  const auto on = [&](const sw::MeshRanks<tp>& ranks) { return ranks.grid().find(line.rank()) >= 0; };
+  std::optional<From<Line>> from;
+  std::optional<To<Line>> to;
+  std::vector<std::vector<char>> expected;
+  if (on(sources)) from.emplace(line.part(sources), 9), sw::initialize(*from, 7);
+  if (on(targets)) {
+    to.emplace(line.part(targets), 9);
+    sw::initialize(*to, 7);
+    expected = blocks_of(*to);
+    sw::initialize(*to, 8);
+  }
+  sw::copy_parameters(from, to, sw::world());
+  if (to) CHECK(blocks_of(*to) == expected);
+}
+
+template <class Mesh>
+using Cut = Mixed<Mesh, sw::ColwiseParallel<tp>>;
+template <class Mesh>
+using Whole = Mixed<Mesh, sw::NoParallel>;
+
+TEST_CASE("from some ranks to others") {
+  const int n = sw::world().size();
+  using Ranks = sw::MeshRanks<tp>;
+  check_ranks<Cut, Cut>(Ranks(0, {(n + 1) / 2}),
+                        Ranks(n / 2, {(n + 1) / 2}));  // if n is even, none is on both
+  check_ranks<Cut, Whole>(Ranks(0, {n}), Ranks(n - 1, {1}));
+  check_ranks<Whole, Cut>(Ranks(n - 1, {1}), Ranks(n - 1, {n}, {-1}));
+}
+
+TEST_CASE("numbers are rounded to the other element type") {
+  const Line line(sw::world(), {sw::any});
+  using Style = sw::ColwiseParallel<tp>;
+  using Bfloat16 = Eigen::bfloat16;
+  sw::Linear<Line, Style, double> wide(line, 5, 9), back(line, 5, 9);
+  sw::Linear<Line, sw::RowwiseParallel<tp>, float> narrow(line, 5, 9);
+  sw::Linear<Line, Style, Bfloat16> narrower(line, 5, 9);
+  sw::initialize(wide, 7);
+  sw::copy_parameters(wide, narrow);
+  sw::copy_parameters(narrow, narrower);
+  sw::copy_parameters(narrow, back);
+  const auto values = wide.weight.stored().view(), returned = back.weight.stored().view();
+  const auto rounded = narrower.weight.stored().view();
+  REQUIRE(values.elements() == returned.elements());
+  for (Index i = 0; i < values.elements(); ++i) {
+    CHECK(returned.data[i] == static_cast<double>(static_cast<float>(values.data[i])));
+    CHECK(rounded.data[i] == static_cast<Bfloat16>(static_cast<float>(values.data[i])));
+  }
+}
+
+TEST_CASE("models that differ are refused, on every rank alike, by name") {
   const Line line(sw::world(), {sw::any});
   using Style = sw::ColwiseParallel<tp>;
   using Model = Mixed<Line, Style>;
-  const std::string rank = "copy_parameters: rank " + std::to_string(line.rank()) + ": ";
+  const std::string begin = "copy_parameters: ";
   CHECK(refusal(Model(line, 9), Model(line, 8)) ==
-        rank + "'first.weight' is [9 x 5] of f32 in the first model, and [8 x 5] of f32 in the second");
-  CHECK(refusal(sw::Linear<Line, Style>(line, 3, 4), sw::Linear<Line, Style, double>(line, 3, 4)) ==
-        rank + "'weight' is [4 x 3] of f32 in the first model, and [4 x 3] of f64 in the second");
+        begin + "'first.weight' is [9 x 5] of f32 in the first model, and [8 x 5] of f32 in the second");
   CHECK(refusal(Model(line, 9), sw::Linear<Line, Style>(line, 3, 4)) ==
-        rank + "only one of the two models has 'weight', [4 x 3] of f32");
+        begin + "only one of the two models has 'first.weight', [9 x 5] of f32");
   CHECK(refusal(Model(line, 9).first, Model(line, 9)) ==
-        rank + "only one of the two models has 'first.weight', [9 x 5] of f32");
+        begin + "only one of the two models has 'weight', [9 x 5] of f32");
+
+  const bool last = line.rank() + 1 == line.size();
+  std::optional<Model> from, to;
+  if (last) from.emplace(line.part(sw::MeshRanks<tp>(line.rank(), {1})), 9);
+  if (line.rank() == 0) to.emplace(line.part(sw::MeshRanks<tp>(0, {1})), 8);
+  CHECK_THROWS_WITH_AS(sw::copy_parameters(from, to, sw::world()),
+                       doctest::Contains("is used before it has a value"), std::runtime_error);
+  if (last) sw::initialize(*from, 1);
+  CHECK_THROWS_WITH_AS(sw::copy_parameters(from, to, sw::world()),
+                       "copy_parameters: 'first.weight' is [9 x 5] of f32 in the first model, and [8 x 5] of "
+                       "f32 in the second",
+                       std::invalid_argument);
 }
 
 }  // namespace shardwise::testing::copy_parameters
