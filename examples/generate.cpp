@@ -7,9 +7,9 @@
 
 #include <cstdio>
 
+#include <shardwise/llm/decoding/continuous_batch.hpp>
 #include <shardwise/llm/models/llama/files.hpp>
 #include <shardwise/llm/text/byte_tokenizer.hpp>
-#include <shardwise/llm/text/sampling.hpp>
 #include <shardwise/shardwise.hpp>
 
 namespace sw = shardwise;
@@ -24,18 +24,11 @@ int main(int argc, char** argv) {
     sw::llm::load_llama(model, folder);  // each rank reads its own blocks
 
     const sw::llm::ByteTokenizer bytes;
-    std::vector<std::int32_t> text = bytes.encode(argc > 2 ? argv[2] : "The "), next = text;
-    const auto ids = [&] {  // one sequence, the same on every rank
-      return sw::distribute<sw::Replicate>(mesh, sw::Shape<2>{1, std::ssize(next)},
-                                           std::span<const std::int32_t>(next));
-    };
-    auto cache = model.make_cache(ids(), std::ssize(text) + 200);
-    for (unsigned i = 0; i < 200; ++i) {
-      const auto logits = sw::redistribute<sw::Replicate>(model.next(ids(), cache));  // [1, 1, 256], gathered
-      const std::span<const float> row(logits.data(), 256);
-      next = {
-          sw::llm::sample(row, {.temperature = 0.8, .top_k = 40}, /*seed*/ 7, i)};  // the same on all ranks
-      text.push_back(next.front());
+    std::vector<std::int32_t> text = bytes.encode(argc > 2 ? argv[2] : "The ");
+    sw::llm::ContinuousBatch batch(mesh, model, 1, std::ssize(text) + 200);  // of one sequence
+    batch.add({.prompt = text, .sampling = {.temperature = 0.8, .top_k = 40}, .seed = 7, .new_tokens = 200});
+    while (batch.busy()) {
+      for (const auto& token : batch.step()) text.push_back(token.id);  // the same on all ranks
     }
     if (mesh.rank() == 0) std::printf("%s\n", bytes.decode(text).c_str());
   });

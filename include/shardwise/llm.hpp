@@ -11,11 +11,13 @@
 #include <shardwise/nn/linear_cross_entropy_loss.hpp>
 #include <shardwise/nn/ring_attention.hpp>
 
+#include <shardwise/llm/decoding/continuous_batch.hpp>
 #include <shardwise/llm/decoding/key_value_cache.hpp>
 #include <shardwise/llm/decoding/quantized.hpp>
 #include <shardwise/llm/models/adapter_files.hpp>
 #include <shardwise/llm/models/llama/files.hpp>
 #include <shardwise/llm/models/llama/model.hpp>
+#include <shardwise/llm/models/policy_losses.hpp>
 #include <shardwise/llm/text/byte_tokenizer.hpp>
 #include <shardwise/llm/text/chat_template.hpp>
 #include <shardwise/llm/text/sampling.hpp>

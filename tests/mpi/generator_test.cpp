@@ -129,7 +129,7 @@ TEST_CASE("many requests get the tokens that each gets alone, in any number of r
 TEST_CASE("log-probabilities are those of the model, before the options") {
   on_each_mesh([](TextModel<>& model) {
     Generator generator(cached(model, 1), {61});
-    generator.add({.prompt = {3, 4}, .sampling = {.temperature = 0}, .new_tokens = 1, .most_probable = 61});
+    generator.add({{.prompt = {3, 4}, .sampling = {.temperature = 0}, .new_tokens = 1, .most_probable = 61}});
     const auto tokens = generator.step();
     REQUIRE(tokens.size() == 1);
     REQUIRE(tokens[0].most_probable.size() == 61);
@@ -149,7 +149,7 @@ TEST_CASE("ids without a text are neither drawn nor in prompts") {
   on_each_mesh([](TextModel<>& model) {
     const KnownIds known{60, {3, 17, 59}};
     Generator generator(cached(model, 1), known);
-    generator.add({.prompt = {4}, .sampling = {.temperature = 3}, .new_tokens = 39, .most_probable = 61});
+    generator.add({{.prompt = {4}, .sampling = {.temperature = 3}, .new_tokens = 39, .most_probable = 61}});
     while (generator.busy()) {
       for (const NewToken& token : generator.step()) {
         CHECK(known.contains(token.id));
@@ -158,14 +158,14 @@ TEST_CASE("ids without a text are neither drawn nor in prompts") {
       }
     }
     for (const std::int32_t id : {17, 60})
-      CHECK_THROWS_WITH_AS(generator.add({.prompt = {4, id}}), doctest::Contains("has no text"),
+      CHECK_THROWS_WITH_AS(generator.add({{.prompt = {4, id}}}), doctest::Contains("has no text"),
                            std::invalid_argument);
   });
 }
 
 TEST_CASE("texts end with a token, before a text, or are cancelled") {
   on_each_mesh([](TextModel<>& model) {
-    const TextRequest whole{.prompt = {9, 2, 5}, .sampling = {.temperature = 0.9}, .new_tokens = 12};
+    const TextRequest whole{{.prompt = {9, 2, 5}, .sampling = {.temperature = 0.9}, .new_tokens = 12}};
     Generator generator(cached(model, 2), {61}, decode);
     generator.add(whole);
     const Written expected = write(generator).at(0);
@@ -205,7 +205,7 @@ TEST_CASE("texts end with a token, before a text, or are cancelled") {
 TEST_CASE("a dialogue computes only new tokens") {
   on_each_mesh([](TextModel<>& model) {
     Generator generator(cached(model, 1), {61}, {}, true);
-    TextRequest request{.prompt = {9, 2, 5, 7}, .sampling = {.temperature = 0}, .new_tokens = 6};
+    TextRequest request{{.prompt = {9, 2, 5, 7}, .sampling = {.temperature = 0}, .new_tokens = 6}};
     generator.add(request);
     const Written first = write(generator).at(0);
     CHECK(generator.computed() == 4 + 5);
@@ -238,17 +238,17 @@ TEST_CASE("requests that are refused, and change nothing") {
     }
     return std::string("accepted");
   };
-  CHECK(refusal({}) == "the prompt is empty, expected one token or more");
-  CHECK(refusal({.prompt = {1, 61}}) == "the prompt has token 61, but those of the model are 0 to 60");
-  CHECK(refusal({.prompt = {1}, .new_tokens = 0}) == "0 new tokens: expected 1 or more");
-  CHECK(refusal({.prompt = {1, 2}, .new_tokens = 7}) ==
+  CHECK(refusal(TextRequest()) == "the prompt is empty, expected one token or more");
+  CHECK(refusal({{.prompt = {1, 61}}}) == "the prompt has token 61, but those of the model are 0 to 60");
+  CHECK(refusal({{.prompt = {1}, .new_tokens = 0}}) == "0 new tokens: expected 1 or more");
+  CHECK(refusal({{.prompt = {1, 2}, .new_tokens = 7}}) ==
         "2 tokens of the prompt and 7 new ones are more than the 8 for which a row has room");
-  CHECK(refusal({.prompt = {1}, .new_tokens = 1, .stops = {""}}) == "a text that ends texts is empty");
-  CHECK(refusal({.prompt = {1}, .new_tokens = 1, .stops = {"x"}}) ==
+  CHECK(refusal({{.prompt = {1}, .new_tokens = 1}, {""}}) == "a text that ends texts is empty");
+  CHECK(refusal({{.prompt = {1}, .new_tokens = 1}, {"x"}}) ==
         "without a tokenizer, no text ends a text: \"x\"");
-  CHECK(refusal({.prompt = {1}, .sampling = {.top_p = 2}, .new_tokens = 1}) ==
+  CHECK(refusal({{.prompt = {1}, .sampling = {.top_p = 2}, .new_tokens = 1}}) ==
         "top_p 2: expected more than 0 and at most 1");
-  CHECK(refusal({.prompt = {1}, .repetition_penalty = 0, .new_tokens = 1}) ==
+  CHECK(refusal({{.prompt = {1}, .repetition_penalty = 0, .new_tokens = 1}}) ==
         "repetition penalty 0: expected a finite number above 0");
   CHECK_FALSE(generator.busy());
   CHECK(generator.step().empty());

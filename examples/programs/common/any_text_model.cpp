@@ -25,7 +25,7 @@ class TextModelOf final : public AnyTextModel {
   sw::Index load_from(const std::filesystem::path& weights) override {
     return sw::llm::load_llama(job_, model_.stages(), weights);
   }
-  std::unique_ptr<CachedModel> make_cache(sw::Index rows, sw::Index capacity) override {
+  std::unique_ptr<sw::llm::DecodingModel> make_cache(sw::Index rows, sw::Index capacity) override {
     return std::make_unique<CachedModelOf<TextModel<Block>>>(model_, rows, capacity);
   }
   double log_likelihood(std::span<const std::int32_t> ids, std::size_t first) override {

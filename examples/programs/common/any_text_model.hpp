@@ -18,7 +18,7 @@ class AnyTextModel {
   /// Loads the weights; returns the bytes that this rank read.
   virtual sw::Index load_from(const std::filesystem::path& weights) = 0;
   /// A cache of `rows` texts, which must not outlive the model, each of up to `capacity` tokens.
-  virtual std::unique_ptr<CachedModel> make_cache(sw::Index rows, sw::Index capacity) = 0;
+  virtual std::unique_ptr<sw::llm::DecodingModel> make_cache(sw::Index rows, sw::Index capacity) = 0;
   /// Σ log p(ids[i] | all before it) over i ≥ `first` ≥ 1, on every rank. Throws `std::runtime_error` unless it is
   /// finite.
   virtual double log_likelihood(std::span<const std::int32_t> ids, std::size_t first) = 0;

@@ -107,13 +107,14 @@ struct Writer {
     result.seed = options.seed;
     result.new_tokens = options.new_tokens;
     result.ends = ends;
+    result.most_probable = -1;
     result.stops = options.stops;
     return result;
   }
 };
 
 /// Makes a cache of some rows and some tokens for the model.
-using MakeCache = std::function<std::unique_ptr<CachedModel>(sw::Index rows, sw::Index capacity)>;
+using MakeCache = std::function<std::unique_ptr<sw::llm::DecodingModel>(sw::Index rows, sw::Index capacity)>;
 
 void continue_one(const Writer& writer, const MakeCache& make_cache,
                   const std::vector<std::int32_t>& prompt) {
