@@ -10,8 +10,8 @@ usage() {
 Usage: examples/run.sh [--ranks N]
 
 Builds the examples one by one (and first installs what is missing) and runs each on N ranks: a product of matrices, least
-squares, an MLP, attention, data parallelism with ZeRO, and a small Llama that learns this project's documentation, is
-saved, and then writes the same text on N ranks and on another number of them.
+squares, an MLP, attention, data parallelism with ZeRO, a small Llama that is trained on what it generates, and one that
+learns this project's documentation, is saved, and then writes the same text on N ranks and on another number of them.
 
   --ranks N      processes, 1 to 8 (default 2)
   --help         this text
@@ -59,7 +59,7 @@ run() {
 }
 
 shardwise_setup
-for program in matrix_product least_squares gaussian_process mlp attention data_parallel; do
+for program in matrix_product least_squares gaussian_process mlp attention data_parallel reinforce; do
   build "$program"
   run "$program"
 done

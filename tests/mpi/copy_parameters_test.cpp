@@ -145,6 +145,33 @@ TEST_CASE("from some ranks to others") {
   check_ranks<Whole, Cut>(Ranks(n - 1, {1}), Ranks(n - 1, {n}, {-1}));
 }
 
+/// A model whose layers are on different ranks.
+template <class Mesh>
+struct Stage : sw::Module<Stage<Mesh>> {
+  constexpr void visit(auto&& f) { f("first", first), f("second", second); }
+  std::optional<sw::Linear<Mesh, sw::NoParallel>> first;
+  std::optional<sw::Linear<Mesh, sw::NoParallel, double>> second;
+};
+
+TEST_CASE("from stages to all ranks") {
+  const Line line(sw::world(), {sw::any});
+  const Line own = line.part(sw::MeshRanks<tp>(line.rank(), {1}));
+  Stage<Line> from;
+  if (line.rank() == 0) from.first.emplace(own, 5, 9);
+  if (line.rank() + 1 == line.size()) from.second.emplace(own, 5, 7);
+  sw::initialize(from, 7);
+  Mixed<Line, sw::ColwiseParallel<tp>> to(line, 9);
+  sw::initialize(to, 7);
+  const auto expected = blocks_of(to);
+  sw::initialize(to, 8);
+  Stage<Line> target;
+  target.first.emplace(line, 5, 9), target.second.emplace(line, 5, 7);
+  sw::copy_parameters(from, target, sw::world());
+  sw::copy_parameters(target.first, to.first);
+  sw::copy_parameters(target.second, to.second);
+  CHECK(blocks_of(to) == expected);
+}
+
 TEST_CASE("numbers are rounded to the other element type") {
   const Line line(sw::world(), {sw::any});
   using Style = sw::ColwiseParallel<tp>;

@@ -10,7 +10,7 @@ import sys
 import unittest
 
 EXAMPLES = pathlib.Path(sys.argv.pop(1)).resolve()
-WITHOUT = ("matrix_product", "mlp", "attention", "least_squares", "gaussian_process", "data_parallel")
+WITHOUT = ("matrix_product", "mlp", "attention", "least_squares", "gaussian_process", "data_parallel", "reinforce")
 REFUSALS = [(f"{program} --steps 9", f"--steps: {program} takes no arguments") for program in WITHOUT] + [
     ("train_llama --help", r"usage: train_llama \[TEXT \[FOLDER \[STEPS\]\]\]"),
     ("train_llama docs folder many", "usage: train_llama"),
