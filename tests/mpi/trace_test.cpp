@@ -182,7 +182,7 @@ TEST_CASE("the communication of a run by module is that of its plan, and adds up
     for (std::size_t i = 0; i < real.events().size(); ++i)
       CHECK(real.events()[i].module == dry.events()[i].module);
 
-    // The first member of a module may have the module's address.
+    // The first member of a module has another address than the module.
     CHECK(std::ranges::any_of(real.events(), [&](const sw::Event& event) {
       return event.module >= 0 && real.module_name(event.module) == "layers.0.mlp.gate";
     }));

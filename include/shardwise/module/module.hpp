@@ -28,10 +28,6 @@ namespace shardwise {
 
 namespace detail {
 
-/// Its address stands for the type of a module: see `EventLog::add_module`.
-template <class M>
-inline constexpr char module_type = 0;
-
 /// The recorder of the first argument of a call, or null.
 constexpr Recorder* recorder_of() { return nullptr; }
 template <class X>
@@ -53,7 +49,7 @@ class Module : public detail::OtherModuleNames {
   constexpr auto operator()(X&&... x) const {
     const Self& self = static_cast<const Self&>(*this);
     Recorder* recorder = detail::recorder_of(x...);
-    const ModuleScope scope(recorder, recorder ? recorder->module_at(&self, &detail::module_type<Self>) : -1);
+    const ModuleScope scope(recorder, recorder ? recorder->module_at(&self) : -1);
     return self.forward(std::forward<X>(x)...);
   }
   /// For abstract operands; never evaluated.

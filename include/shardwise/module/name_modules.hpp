@@ -53,7 +53,7 @@ struct NameModules {
     } else {
       std::vector<char> name;
       append_path(name, path);
-      const NameModules within{log, log.add_module(name, &it, &module_type<M>)};
+      const NameModules within{log, log.add_module(name, &it)};
       it.visit(ModuleWalk<const NameModules>{within, path});
     }
   }

@@ -91,18 +91,17 @@ class EventLog {
     return all;
   }
 
-  /// For `name_modules`: adds the module at this address. `type`: another address, which all modules of its type share.
-  /// Returns its number.
-  constexpr int add_module(const std::vector<char>& name, const void* object, const void* type) {
-    modules_.push_back({letters_.size(), name.size(), object, type});
+  /// For `name_modules`: adds the module at this address, and returns its number.
+  constexpr int add_module(const std::vector<char>& name, const void* object) {
+    modules_.push_back({letters_.size(), name.size(), object});
     letters_.insert(letters_.end(), name.begin(), name.end());
     return modules() - 1;
   }
-  /// For recorders: the number of the module at this address; `otherwise` if it has no name.
-  constexpr int module_at(const void* object, const void* type, int otherwise) const {
-    const auto found = std::find_if(modules_.begin(), modules_.end(), [&](const NamedModule& each) {
-      return each.type == type && each.object == object;
-    });
+  /// For recorders: the number of the module at this address; `otherwise` if it has no name. No module has the address
+  /// of its first member, because both have the base class of all modules.
+  constexpr int module_at(const void* object, int otherwise) const {
+    const auto found = std::find_if(modules_.begin(), modules_.end(),
+                                    [&](const NamedModule& each) { return each.object == object; });
     return found == modules_.end() ? otherwise : static_cast<int>(found - modules_.begin());
   }
   /// For recorders: these bytes of the latest event belong to a module.
@@ -158,7 +157,6 @@ class EventLog {
   struct NamedModule {
     std::size_t begin, length;  // of its name in letters_, as clang 14 has no constexpr strings
     const void* object;
-    const void* type;
   };
   constexpr double now() const { return clock_ ? clock_() : 0; }
 

@@ -191,9 +191,9 @@ class Recorder {
   /// The module that the work belongs to: its number in the log; -1: none.
   constexpr int module() const { return module_; }
   constexpr void set_module(int module) { module_ = module; }
-  /// The number of the module at this address (see `EventLog::add_module`); the current one if it has no name.
-  constexpr int module_at(const void* object, const void* type) const {
-    return log_ ? log_->module_at(object, type, module_) : module_;
+  /// The number of the module at this address; the current one if it has no name.
+  constexpr int module_at(const void* object) const {
+    return log_ ? log_->module_at(object, module_) : module_;
   }
   /// Of the latest communication, these bytes belong to a module; -1: to the current one.
   constexpr void divide(int module, std::int64_t bytes) {
