@@ -3,7 +3,7 @@
 
 /// With `SameBits`, no product is a sum over ranks, whose order depends on their number. A style that splits the outputs
 /// instead, and gathers them, is one that has the same bits on every mesh.
-// expect: LayoutError<Reason::same_bits_need_products_that_are_no_sum_over_ranks_and_whole_messages, Got<RowwiseParallel<tp>, SameBits>, Cure<Hint::use_ColwiseParallel_with_output_Replicate_and_no_communicate_as>>
+// expect: LayoutError<Reason::same_bits_allow_no_sum_over_ranks_and_no_rounded_message, Got<RowwiseParallel<tp>, SameBits>, Cure<Hint::use_ColwiseParallel_with_output_Replicate_and_no_communicate_as>>
 
 #include <shardwise/mesh/mesh.hpp>
 #include <shardwise/nn/linear.hpp>

@@ -23,8 +23,9 @@
 
 namespace shardwise::kernel {
 
-/// The largest number of rows of x for which reading w takes most of the time: w is then not copied. `gemm` leaves these
-/// products x · wᵀ to `row_product`: a token gets the same logits whichever other sequences are decoded beside it.
+/// The largest number of rows of x for which reading w takes most of the time: w is then not copied. `gemm` leaves
+/// these products x · wᵀ to `row_product`: a token gets the same logits whichever other sequences are decoded beside
+/// it.
 inline constexpr Index few_rows = 8;
 
 namespace detail {

@@ -119,8 +119,7 @@ struct StyleProblem<MeshType, Kind, Styles<Parts...>, Rest...> {
     } else if constexpr (adapters_in<Styles<Parts...>> > 1) {
       return Refused<Reason::layer_has_two_adapters, Got<Parts...>>{};
     } else if constexpr (gives_same_bits<Styles<Parts...>> && depends_on_mesh<Kind, Styles<Parts...>>) {
-      return Refused<Reason::same_bits_need_products_that_are_no_sum_over_ranks_and_whole_messages,
-                     Got<Parts...>>{};
+      return Refused<Reason::same_bits_allow_no_sum_over_ranks_and_no_rounded_message, Got<Parts...>>{};
     } else if constexpr (!style_levels<Styles<Parts...>, MeshType>().nests()) {
       return Refused<Reason::outer_data_axis_has_the_lower_zero_level, Got<Parts...>>{};
     } else {
