@@ -7,6 +7,7 @@
 #include <doctest/doctest.h>
 #include <shardwise/kernel/gemm.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <vector>
@@ -30,9 +31,15 @@ struct Case {
   std::vector<T> x = waves<T>(m * ld, 1), w = waves<T>(n * ld, 0.7);
 
   std::vector<T> product(Index row, Index rows, Index column, Index columns) const {
-    std::vector<T> y(static_cast<std::size_t>(rows * columns), T(7));
-    kernel::row_product(rows, columns, k, x.data() + row * ld, ld, w.data() + column * ld, ld, y.data(),
-                        columns);
+    const Index ldy = columns + 3;
+    std::vector<T> wide(static_cast<std::size_t>(rows * ldy), T(7)), y;
+    kernel::row_product(rows, columns, k, x.data() + row * ld, ld, w.data() + column * ld, ld, wide.data(),
+                        ldy);
+    for (Index i = 0; i < rows; ++i) {
+      const auto begin = wide.begin() + i * ldy;
+      y.insert(y.end(), begin, begin + columns);
+      CHECK(std::count(begin + columns, begin + ldy, T(7)) == 3);  // nothing is written between rows
+    }
     return y;
   }
   double exact(Index row, Index column) const {

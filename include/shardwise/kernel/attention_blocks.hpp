@@ -91,7 +91,8 @@ struct QueryBlock {
     seen.begin -= s.first_key;
     return seen;
   }
-  /// Where blocks of keys begin: at the start of the queries' document, so that its bits do not depend on others.
+  /// Where blocks of keys begin: at the start of the queries' document, so that its bits do not depend on other
+  /// documents.
   Index first_block(const AttentionShape& s) const {
     return s.seen ? s.seen[batch * s.queries + first].begin - s.first_key : 0;
   }
@@ -99,7 +100,8 @@ struct QueryBlock {
 
 struct SeenKeys {
   Range row[query_block]{};
-  Range any{};  ///< from the block with the first key that any row sees to the last key
+  Range
+      any{};  ///< from the start of the block with the first key that any row sees, to the last key that one sees
   Range all{};  ///< the keys that all rows see
 
   SeenKeys(const AttentionShape& s, const QueryBlock& block) : all{0, s.keys} {

@@ -22,7 +22,7 @@ void embedding(Index count, const Id* ids, Index first, Index rows, Index dim, c
     if (row >= 0 && row < rows) {
       copy(dim, table + row * dim, y);
     } else {
-      fill(dim, 0, y);
+      fill(dim, -0.0, y);  // which changes no bit of the sum
     }
   }
 }

@@ -11,10 +11,11 @@
 ///
 /// The implementation is oneDNN if SHARDWISE_GEMM_ONEDNN is defined (for float; for double then Eigen, unless
 /// SHARDWISE_GEMM_BLAS is also defined), else a BLAS if SHARDWISE_GEMM_BLAS is defined, else Eigen. Products with a
-/// single row or column, which are memory-bound, always use Eigen for float and double. A product x · wᵀ of up to
-/// `few_rows` rows x, as in decoding, is a `row_product`: each row gets the bits that it gets alone. Other products of
-/// bfloat16 use oneDNN if the processor has instructions for them; otherwise they are converted to float, which is
-/// slower than float itself. All translation units of a program must define the same of these macros, or linking fails.
+/// single row or column, which are memory-bound, use Eigen for float and double. A product x · wᵀ of up to `few_rows`
+/// rows x, as in decoding, is a `row_product` unless it accumulates: each row gets the bits that it gets alone. Other
+/// products of bfloat16, and all where the program is compiled without AVX512_BF16, use oneDNN if the processor has
+/// instructions for them; otherwise they are converted to float, which is slower than float itself. All translation
+/// units of a program must define the same of these macros, or linking fails.
 
 #include <algorithm>
 #include <stdexcept>

@@ -23,9 +23,8 @@
 
 namespace shardwise::kernel {
 
-/// The largest number of rows of x for which reading w takes most of the time: w is then not copied. `gemm` leaves
-/// these products x · wᵀ to `row_product`: a token gets the same logits whichever other sequences are decoded beside
-/// it.
+/// For at most this many rows of x, reading w takes most of the time, so w is not copied. `gemm` leaves such products
+/// x · wᵀ to `row_product`: a token gets the same logits whichever other sequences are decoded beside it.
 inline constexpr Index few_rows = 8;
 
 namespace detail {
@@ -73,11 +72,6 @@ struct PackedRows {
   const auto* at(Index step, Index row) const { return data + (step * R + row) * RowLanes<T>::count; }
 };
 
-template <class T>
-constexpr Index steps_of(Index k) {
-  return (k + RowLanes<T>::count - 1) / RowLanes<T>::count;
-}
-
 /// Copies the first `rows` of R rows of k numbers, with zeros for other rows, and up to a multiple of `count`.
 template <int R, class T, class Stored>
 PackedRows<T, R> pack_rows(Index rows, Index k, const T* x, Index ld, Stored* packed) {
@@ -86,7 +80,7 @@ PackedRows<T, R> pack_rows(Index rows, Index k, const T* x, Index ld, Stored* pa
   for (Index p = 0; p < k; p += count) {
     for (Index r = 0; r < R; ++r, to += count) {
       const Index given = r < rows ? std::min(count, k - p) : 0;
-      const T* from = x + r * ld + p;
+      const T* from = given > 0 ? x + r * ld + p : x;
       if constexpr (std::is_same_v<T, Stored>) {
         if (given < count) std::memset(static_cast<void*>(to), 0, count * sizeof(T));
         std::memcpy(to, from, static_cast<std::size_t>(given < count ? given : count) * sizeof(T));
@@ -131,7 +125,7 @@ template <int N, class Sum>
   }
 }
 
-/// y [R, columns] (+)= the products of R rows of x and P rows of w, of which y takes `columns`.
+/// y [R, columns] (+)= the products of R rows of x and P rows of w. Only the first `columns` are written.
 template <int R, int P, class T, class X, class W, class C>
 void multiply_rows(Index steps, X x, W w, C* y, Index ldy, Index columns, bool accumulate) {
   using Lanes = RowLanes<T>;
@@ -174,37 +168,22 @@ struct RowsOfX;
 struct RowsOfW;
 struct RowSums;
 
-/// y [m, columns] (+)= the products of a block of numbers of m rows of x and of packed rows of w.
-template <int R, class T, class C, class Stored>
-void multiply_packed(Index m, Index columns, Index k, const T* x, Index ldx, const Stored* w, C* y, Index ldy,
-                     bool accumulate) {
-  constexpr Index P = columns_together;
-  const Index steps = steps_of<T>(k);
-  for (; m >= R; m -= R, x += R * ldx, y += R * ldy) {
-    const auto rows = pack_rows<R>(R, k, x, ldx, scratch<RowsOfX, Stored>(rows_together * block_depth<T>));
-    for (Index j = 0; j < columns; j += P) {
-      const PackedRows<T, columns_together> panel{w + j * steps * RowLanes<T>::count};
-      multiply_rows<R, columns_together, T>(steps, rows, panel, y + j, ldy, std::min(P, columns - j),
-                                            accumulate);
-    }
-  }
-  if constexpr (R > 1) {
-    if (m > 0) multiply_packed<R / 2>(m, columns, k, x, ldx, w, y, ldy, accumulate);
-  }
-}
-/// The same for whole registers of w where it is, and a multiple of eight columns.
-template <int R, class T, class C>
-void multiply_in_place(Index m, Index columns, Index k, const T* x, Index ldx, const T* w, Index ldw, C* y,
+/// y [m, columns] (+)= the products of rows of x from `first` on, `rows_of<R>(i)`, and of w, `panel_of(j)`. A single
+/// row takes `P1` columns at a time.
+template <int R, int P1, class T, class C>
+void multiply_all_rows(Index first, Index m, Index columns, Index steps, auto rows_of, auto panel_of, C* y,
                        Index ldy, bool accumulate) {
-  constexpr int P = R == 1 ? 8 : columns_together;
-  for (; m >= R; m -= R, x += R * ldx, y += R * ldy) {
+  constexpr int P = R == 1 ? P1 : columns_together;
+  for (; first + R <= m; first += R) {
+    const auto rows = rows_of.template operator()<R>(first);
     for (Index j = 0; j < columns; j += P) {
-      multiply_rows<R, P, T>(steps_of<T>(k), RowsInPlace<T>{x, ldx}, RowsInPlace<T>{w + j * ldw, ldw}, y + j,
-                             ldy, P, accumulate);
+      multiply_rows<R, P, T>(steps, rows, panel_of(j), y + first * ldy + j, ldy,
+                             std::min<Index>(P, columns - j), accumulate);
     }
   }
   if constexpr (R > 1) {
-    if (m > 0) multiply_in_place<R / 2>(m, columns, k, x, ldx, w, ldw, y, ldy, accumulate);
+    if (first < m)
+      multiply_all_rows<R / 2, P1, T>(first, m, columns, steps, rows_of, panel_of, y, ldy, accumulate);
   }
 }
 
@@ -235,22 +214,33 @@ void row_product(Index m, Index n, Index k, const T* x, Index ldx, const T* w, I
       for (Index i = 0; i < m; ++i) std::fill_n(to + i * ld, columns, C{0});
     }
     for (Index p = 0; p < k; p += depth) {
-      const Index width = std::min(depth, k - p);
-      Index in_place = 0;
+      const Index width = std::min(depth, k - p), steps = (width + lanes - 1) / lanes;
+      Index in_place = 0;  // columns, a multiple of 8
       if constexpr (std::is_same_v<T, Stored>) {
         if (few && width % lanes == 0) in_place = columns / 8 * 8;
-        detail::multiply_in_place<detail::rows_together>(m, in_place, width, x + p, ldx, w + first * ldw + p,
-                                                         ldw, to, ld, p > 0);
+        detail::multiply_all_rows<detail::rows_together, 8, T>(
+            0, m, in_place, steps,
+            [&]<int>(Index i) {
+              return detail::RowsInPlace<T>{x + i * ldx + p, ldx};
+            },
+            [&](Index j) {
+              return detail::RowsInPlace<T>{w + (first + j) * ldw + p, ldw};
+            },
+            to, ld, p > 0);
       }
       if (in_place == columns) continue;
       Stored* const packed = scratch<detail::RowsOfW, Stored>(most * depth);
-      for (Index j = in_place; j < columns; j += P) {
-        detail::pack_rows<detail::columns_together>(
-            std::min(P, columns - j), width, w + (first + j) * ldw + p, ldw,
-            packed + (j - in_place) * detail::steps_of<T>(width) * lanes);
+      const auto at = [&](Index j) { return packed + j * steps * lanes; };
+      for (Index j = 0; in_place + j < columns; j += P) {
+        detail::pack_rows<detail::columns_together>(std::min(P, columns - in_place - j), width,
+                                                    w + (first + in_place + j) * ldw + p, ldw, at(j));
       }
-      detail::multiply_packed<detail::rows_together>(m, columns - in_place, width, x + p, ldx, packed,
-                                                     to + in_place, ld, p > 0);
+      Stored* const packed_x = scratch<detail::RowsOfX, Stored>(detail::rows_together * depth);
+      detail::multiply_all_rows<detail::rows_together, detail::columns_together, T>(
+          0, m, columns - in_place, steps,
+          [&]<int R>(Index i) { return detail::pack_rows<R>(R, width, x + i * ldx + p, ldx, packed_x); },
+          [&](Index j) { return detail::PackedRows<T, detail::columns_together>{at(j)}; }, to + in_place, ld,
+          p > 0);
     }
     if constexpr (wide) {
       for (Index i = 0; i < m; ++i) {
