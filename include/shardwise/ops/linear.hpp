@@ -24,8 +24,8 @@
 namespace shardwise {
 
 /// The order in which a product adds up numbers: the fastest for its extents, or one for all extents, so that each
-/// number of the result has the same bits as if it were alone (kernel/row_product.hpp). Such a product is not a sum
-/// over ranks.
+/// number of the result has the same bits as if it were alone (kernel/row_product.hpp). Such a product takes
+/// finished sums, and is not one over ranks.
 enum class SumOrder : bool { fastest, fixed };
 
 namespace detail {

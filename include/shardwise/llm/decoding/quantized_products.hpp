@@ -109,7 +109,7 @@ struct QuantizedEmbeddingOp {
       if (own >= 0 && own < table.size[0]) {
         kernel::dequantise(groups, table.data + own * groups, y.data + i * row);
       } else {
-        kernel::fill<float>(row, 0, y.data + i * row);
+        kernel::fill<float>(row, -0.F, y.data + i * row);
       }
     }
   }
