@@ -65,6 +65,15 @@ struct RowsInPlace {
   Index ld;
   const auto* at(Index step, Index row) const { return data + row * ld + step * RowLanes<T>::count; }
 };
+/// The same for rows that come from memory: a kilobyte ahead of use they are asked for.
+template <class T>
+struct RowsFromMemory : RowsInPlace<T> {
+  const auto* at(Index step, Index row) const {
+    const auto* const numbers = RowsInPlace<T>::at(step, row);
+    __builtin_prefetch(numbers + 1024 / sizeof(T));
+    return numbers;
+  }
+};
 /// A copy of R rows, [steps, R, count].
 template <class T, int R>
 struct PackedRows {
@@ -224,7 +233,7 @@ void row_product(Index m, Index n, Index k, const T* x, Index ldx, const T* w, I
               return detail::RowsInPlace<T>{x + i * ldx + p, ldx};
             },
             [&](Index j) {
-              return detail::RowsInPlace<T>{w + (first + j) * ldw + p, ldw};
+              return detail::RowsFromMemory<T>{{w + (first + j) * ldw + p, ldw}};
             },
             to, ld, p > 0);
       }
