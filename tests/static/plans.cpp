@@ -176,6 +176,21 @@ static_assert(IllFormed<plan_problem<Mesh<dp>, llm::LlamaTensorParallel<>, llm::
 static_assert(IllFormed<plan_problem<Mesh<dp, tp>, Tensors, llm::llama_modules>>);  // no kvr
 static_assert(IllFormed<plan_problem<Grid, Plan<>, llm::llama_modules>>);
 
+// A style is checked for the modules and layers that get it.
+using TwoGathered =
+    PlanAnd<llm::LlamaTensorParallel<>, Use<"layers.[:2].mlp.down", ColwiseParallel<tp, output<Replicate>>>>;
+template <class PlanType>
+inline constexpr bool fits = !IllFormed<plan_problem<Mesh<dp, tp>, PlanType, llm::llama_modules>>;
+static_assert(fits<PlanWith<TwoGathered, SameBits, "layers.[:2].mlp.down">>);
+static_assert(!fits<PlanWith<TwoGathered, SameBits, "layers.[:3].mlp.down">>);  // the third is a sum over ranks
+template <FixedString Where>
+using AndAdapted = PlanWith<llm::LlamaAdapted<llm::LlamaTensorParallel<>, 4, 4, "layers.[:2]">, LowRank<8, 8>, Where>;
+static_assert(fits<AndAdapted<"layers.[2:].mlp.up">> && !fits<AndAdapted<"layers.[1:].mlp.up">>);
+template <FixedString Where>
+using AndSharded = PlanWith<PlanWith<llm::LlamaTensorParallel<>, Zero<3, dp>, "layers.[:2]">, Zero<1, dp>, Where>;
+static_assert(fits<AndSharded<"layers.[2:]">> && !fits<AndSharded<"layers.[1:]">>);
+static_assert(!fits<PlanAnd<llm::LlamaTensorParallel<>, Use<"layers.[1:2].attention", int>>>);
+
 static_assert(llm::key_value_ranks(4, 8) == 4 && llm::key_value_ranks(4, 2) == 2 &&
               llm::key_value_ranks(3, 2) == 1);
 static_assert(llm::key_value_ranks(6, 4) == 2 && llm::key_value_ranks(8, 1) == 1 &&

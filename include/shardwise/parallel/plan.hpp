@@ -153,6 +153,31 @@ constexpr std::vector<NamedSlice> slices_of(std::string_view list = {}) {
   return found;
 }
 
+/// Where groups of elements begin that no bound of a slice of `List` divides, or of any list; -1 for those that no slice
+/// has, so that all of these have one type.
+template <class PlanType, FixedString List = "">
+inline constexpr auto groups_in_plan = [] {
+  std::array<int, bounds_of(slices_of<PlanType>(List.view())).size() - 1> begins{};
+  const auto slices = slices_of<PlanType>(List.view());
+  const auto bounds = bounds_of(slices);
+  for (std::size_t i = 0; i < begins.size(); ++i) {
+    const auto has = [&](const NamedSlice& each) { return each.slice.has(bounds[i]); };
+    begins[i] = std::any_of(slices.begin(), slices.end(), has) ? bounds[i] : -1;
+  }
+  return begins;
+}();
+
+/// The style of module number `M` of a table, in the elements from bound `At` on.
+template <class PlanType, const auto& Modules, std::size_t M, int At>
+constexpr auto style_in_table() {
+  constexpr auto name = [] {
+    FixedString<Modules[M].name.size() + 1> text;
+    std::ranges::copy(Modules[M].name, text.text);
+    return text;
+  }();
+  return PlanType::template style_for<name, At>();
+}
+
 }  // namespace detail
 
 /// A plan for a model with the modules `Modules`, a static array of `ModuleName`: the model looks up styles here,
@@ -220,11 +245,10 @@ struct StyleProblem<MeshType, Kind, NoStyle<PlanType, Module>, Rest...> {
 
 namespace detail {
 
-inline constexpr int any_bound = -2;
 /// Whether one of `names` names this module, or one that it is in, in the elements from bound `at` on.
 constexpr bool is_within(std::string_view module, int at, std::initializer_list<std::string_view> names) {
   return std::any_of(names.begin(), names.end(), [=](std::string_view name) {
-    if (at != any_bound && name.find('[') != name.npos && !slice_in(name).has(at)) return false;
+    if (name.find('[') != name.npos && !slice_in(name).has(at)) return false;
     for (std::size_t part = module.find('.');; part = module.find('.', part + 1)) {
       if (names_module(name, module.substr(0, part))) return true;
       if (part == module.npos) return false;
@@ -241,11 +265,6 @@ struct PlanWith : PlanType {
   static constexpr bool adds_to(std::string_view module, int at) {
     return sizeof...(Where) == 0 || detail::is_within(module, at, {Where.view()...});
   }
-  template <std::size_t Entry>
-  using StyleAt =
-      std::conditional_t<adds_to(PlanType::names[Entry], detail::any_bound),
-                         typename detail::StyleAnd<typename PlanType::template StyleAt<Entry>, Extra>::type,
-                         typename PlanType::template StyleAt<Entry>>;
   static constexpr void for_each_name(auto f) {
     PlanType::for_each_name(f);
     (f(Where.view()), ...);

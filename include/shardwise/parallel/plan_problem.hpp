@@ -45,9 +45,19 @@ constexpr std::size_t first_unknown(std::span<const std::string_view> names,
   const auto is_unknown = [=](std::string_view name) {
     return !slices_a_list(name, modules) ||
            std::none_of(modules.begin(), modules.end(),
-                        [=](const ModuleName& module) { return is_within(module.name, any_bound, {name}); });
+                        [=](const ModuleName& module) { return is_within(module.name, slice_in(name).first, {name}); });
   };
   return static_cast<std::size_t>(std::find_if(names.begin(), names.end(), is_unknown) - names.begin());
+}
+
+/// The entry whose style a module has in the elements from bound `at` on, or `no_entry`: also for a composite module
+/// that the pattern of an entry for others matches.
+template <class PlanType>
+constexpr std::size_t suited_entry(const ModuleName& module, int at) {
+  const std::size_t entry = PlanType::entry_for(module.name, at);
+  if (entry == no_entry || is_layer(module.kind)) return entry;
+  const std::string_view name = PlanType::names[entry], tail = name.substr(up_to_slice(name).size());
+  return module.name.ends_with(tail) ? entry : no_entry;
 }
 
 template <class... Uses, std::size_t Count>
@@ -67,8 +77,7 @@ constexpr PlanFault plan_fault(Plan<Uses...>, const std::array<ModuleName, Count
       return {Reason::plan_names_an_unknown_module, entry, 0, static_cast<std::size_t>(nearest)};
     }
   }
-  for (const int at : bounds_of(slices_of<PlanType>())) {
-    if (at == Slice::end) break;
+  for (const int at : groups_in_plan<PlanType>) {
     for (std::size_t m = 0; m < Count; ++m) {
       const std::size_t entry = PlanType::entry_for(modules[m].name, at);
       if (lacks_style<PlanType>(modules[m], at))
@@ -77,30 +86,31 @@ constexpr PlanFault plan_fault(Plan<Uses...>, const std::array<ModuleName, Count
       const std::size_t other =
           PlanType::entry_for(modules[m].name, at, entry + 1, PlanType::slices[entry].given());
       if (other != no_entry) return {Reason::plan_names_a_module_twice, entry, other, m};
-      const std::string_view name = PlanType::names[entry], tail = name.substr(up_to_slice(name).size());
-      const bool among_others =  // a composite module that a pattern also matches
-          !is_layer(modules[m].kind) && !modules[m].name.ends_with(tail);
-      if (!among_others && !suits[entry](modules[m].kind))
+      if (suited_entry<PlanType>(modules[m], at) == entry && !suits[entry](modules[m].kind))
         return {Reason::style_does_not_suit_the_module, entry, 0, m};
     }
   }
   return {};
 }
 
-/// An error if a style names an axis that the mesh lacks, or `void`.
+/// An error if a module cannot have its style on this mesh, or `void`.
 template <class MeshType, class PlanType, const auto& Modules,
-          class Entries = std::make_index_sequence<PlanType::size>>
-struct PlanAxesProblem;
-template <class MeshType, class PlanType, const auto& Modules, std::size_t... Entry>
-struct PlanAxesProblem<MeshType, PlanType, Modules, std::index_sequence<Entry...>> {
-  static constexpr ModuleKind kind(std::size_t entry) {
-    for (const ModuleName& module : Modules) {
-      if (names_module(PlanType::names[entry], module.name)) return module.kind;
+          class Each = std::make_index_sequence<Modules.size() * groups_in_plan<PlanType>.size()>>
+struct PlanStylesProblem;
+template <class MeshType, class PlanType, const auto& Modules, std::size_t... I>
+struct PlanStylesProblem<MeshType, PlanType, Modules, std::index_sequence<I...>> {
+  template <std::size_t M, int At>
+  static constexpr auto problem() {
+    if constexpr (suited_entry<PlanType>(Modules[M], At) == no_entry) {
+      return TypeIs<void>{};
+    } else {
+      using Style = typename decltype(style_in_table<PlanType, Modules, M, At>())::type;
+      return TypeIs<style_problem<MeshType, Modules[M].kind, Style>>{};
     }
-    return ModuleKind::composite;
   }
   using type = typename FirstError<
-      style_problem<MeshType, kind(Entry), typename PlanType::template StyleAt<Entry>>...>::type;
+      typename decltype(problem<I % Modules.size(),
+                                groups_in_plan<PlanType>[I / Modules.size()]>())::type...>::type;
 };
 
 template <class MeshType, class PlanType, const auto& Modules>
@@ -118,7 +128,7 @@ struct PlanProblem {
   static constexpr auto type_of() {
     using Module = name_type<ModuleText>;
     if constexpr (fault.reason == Reason::none) {
-      return PlanAxesProblem<MeshType, PlanType, Modules>{};
+      return PlanStylesProblem<MeshType, PlanType, Modules>{};
     } else if constexpr (fault.reason == Reason::plan_leaves_a_module_without_a_style) {
       return Refused<fault.reason, Got<Module>>{};
     } else {
@@ -167,7 +177,7 @@ struct PlanProblem<MeshType, PlanWith<PlanType, Extra, Where...>, Modules> {
       return Refused<Reason::plan_names_an_unknown_module, Expected<name_type<NearestText>>,
                      Got<name_type<UnknownText>>>{};
     } else {
-      return PlanAxesProblem<MeshType, PlanWith<PlanType, Extra, Where...>, Modules>{};
+      return PlanStylesProblem<MeshType, PlanWith<PlanType, Extra, Where...>, Modules>{};
     }
   }
   using type = typename decltype(type_of())::type;

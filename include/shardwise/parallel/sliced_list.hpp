@@ -42,22 +42,14 @@ namespace detail {
 /// The groups of a list.
 template <class PlanType, FixedString List>
 struct ListGroups {
-  static constexpr std::size_t count = bounds_of(slices_of<PlanType>(List.view())).size() - 1;
+  static constexpr std::size_t count = groups_in_plan<PlanType, List>.size();
 
-  /// Where a group begins; -1 if no slice has it, so that all of these have one type.
-  static constexpr int at(std::size_t group) {
-    const auto slices = slices_of<PlanType>(List.view());
-    const int begin = bounds_of(slices)[group];
-    return std::any_of(slices.begin(), slices.end(), [=](const auto& each) { return each.slice.has(begin); })
-               ? begin
-               : -1;
-  }
   template <template <int> class Element, std::size_t... Group>
   static constexpr auto list(std::index_sequence<Group...>) {
     if constexpr (count == 1) {
-      return TypeIs<ModulesOf<Element<at(0)>>>{};
+      return TypeIs<ModulesOf<Element<groups_in_plan<PlanType, List>[0]>>>{};
     } else {
-      return TypeIs<SlicedList<Element<at(Group)>...>>{};
+      return TypeIs<SlicedList<Element<groups_in_plan<PlanType, List>[Group]>...>>{};
     }
   }
 };
