@@ -33,6 +33,12 @@ static_assert(
     !same_bits<PlanWith<LlamaColwiseParallel<Split, KeyValueParallel<Split>, communicate_as<Eigen::bfloat16>>,
                         SameBits>>);  // blocks of other ranks are rounded
 static_assert(!same_bits<PlanAnd<Same, Use<"layers.*.attention.inner_attention", GatherKeys<dp>>>>);
+static_assert(!same_bits<PlanAnd<Same, Use<"layers.[:2].attention.inner_attention", GatherKeys<dp>>>>);
+static_assert(!same_bits<PlanWith<Colwise, SameBits, "layers.[:1]", "head">>);
+static_assert(!same_bits<PlanWith<Colwise, SameBits, "layers.[:1]", "norm", "head">>);  // nor layers 1 to the last
+static_assert(same_bits<PlanWith<Colwise, SameBits, "layers.[:1]", "layers.[1:]", "norm", "head">>);
+static_assert(!same_bits<PlanWith<Colwise, SameBits, "layers.*.attention.w*", "layers.*.mlp.*", "norm",
+                                  "head">>);  // projections to latents have the norm's style
 
 /// Extents that fill no register, and more numbers in a row than a block of the sum has.
 constexpr LlamaConfig config{.vocabulary = 61,

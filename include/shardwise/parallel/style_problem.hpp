@@ -7,7 +7,6 @@
 
 #include <shardwise/layout/diagnosis.hpp>
 
-#include <shardwise/parallel/same_bits.hpp>
 #include <shardwise/parallel/styled.hpp>
 
 namespace shardwise::detail {
@@ -104,6 +103,21 @@ inline constexpr bool communicates_as =
 template <class... Parts>
 inline constexpr bool communicate_alike =
     (communicates_as<Parts, typename CommunicationOf<Styles<Parts...>>::type> && ...);
+
+/// Whether a linear layer of this style computes terms of a sum over ranks.
+template <class Style>
+inline constexpr bool splits_inputs = false;
+template <LayerStyle Style>
+inline constexpr bool splits_inputs<Style> = Style::weight(0, 1) == shard(1);
+template <class... Parts>
+inline constexpr bool splits_inputs<Styles<Parts...>> = (splits_inputs<Parts> || ...);
+
+/// Whether the results of a module of this style depend on the mesh: a product that is a sum over ranks does, and so do
+/// messages of another type than their tensor, which the blocks of a rank itself do not travel in.
+template <ModuleKind Kind, class Style>
+inline constexpr bool depends_on_mesh =
+    (Kind == ModuleKind::linear && splits_inputs<Style>) ||
+    !std::is_same_v<typename CommunicationOf<Style>::type, CommunicateAsStored>;
 
 template <class MeshType, ModuleKind Kind, class... Parts, class... Rest>
 struct StyleProblem<MeshType, Kind, Styles<Parts...>, Rest...> {
