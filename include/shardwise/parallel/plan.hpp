@@ -153,8 +153,8 @@ constexpr std::vector<NamedSlice> slices_of(std::string_view list = {}) {
   return found;
 }
 
-/// Where groups of elements begin that no bound of a slice of `List` divides, or of any list; -1 for those that no slice
-/// has, so that all of these have one type.
+/// Where groups of elements begin that no bound of a slice of `List` divides, or of any list; -1 for those that no
+/// slice has, so that all of these have one type.
 template <class PlanType, FixedString List = "">
 inline constexpr auto groups_in_plan = [] {
   std::array<int, bounds_of(slices_of<PlanType>(List.view())).size() - 1> begins{};

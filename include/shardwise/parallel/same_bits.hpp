@@ -30,8 +30,8 @@ constexpr bool same_bits_of_module() {
 }  // namespace detail
 
 /// Whether all products of a plan for the modules `Modules`, a static array of `ModuleName`, are in one order of sums,
-/// and none is a sum over ranks. Attention has one order without a style, in a program that is compiled for AVX or newer;
-/// in others this is false.
+/// and none is a sum over ranks. Attention has one order without a style, in a program that is compiled for AVX or
+/// newer; in others this is false.
 template <class PlanType, const auto& Modules>
 inline constexpr bool same_bits_of = []<std::size_t... I>(std::index_sequence<I...>) {
   constexpr auto& groups = detail::groups_in_plan<PlanType>;
