@@ -72,7 +72,7 @@ endforeach()
 string(REPLACE "Partial<Sum>" "Partial<>" words "${words}")
 # A name is Name<FixedString<3>{"up"}> for g++, Name<'u', 'p'> for clang++: Name<up>.
 string(REGEX REPLACE "FixedString<[0-9]+>{\"([^\"]*)\"}" "\\1" words "${words}")
-string(REGEX REPLACE "'([A-Za-z0-9_.*])'(, )?" "\\1" words "${words}")
+string(REGEX REPLACE "'([][A-Za-z0-9_.*:-])'(, )?" "\\1" words "${words}")
 foreach(expectation IN LISTS expectations)
   string(REGEX REPLACE "^// expect: " "" expectation "${expectation}")
   if(NOT words MATCHES "${expectation}")

@@ -125,8 +125,8 @@ class Linear : public Module<Linear<MeshType, Style, T, OutDims, InDims, HasBias
  private:
   template <Operand X>
   constexpr auto product(const X& in) const {
-    using Product =
-        tensor_of<result_of<detail::op_for<LinearOp<InDims, order>, WeightParameter>, X, WeightParameter>>;
+    using Product = tensor_of<
+        result_of<detail::op_for<detail::linear_op<InDims, order>, WeightParameter>, X, WeightParameter>>;
     if constexpr (HasBias && WellFormed<Product>) {
       // The bias gets the layout of the product, so a pending product gets it once.
       constexpr Layout layout = Layout::by_axis(MeshType::axes, [](int axis) {

@@ -38,17 +38,15 @@ constexpr Signature linear_signature(std::string_view text, int contracted, SumO
   return op;
 }
 
-}  // namespace detail
-
-template <int Contracted, SumOrder Order = SumOrder::fastest>
-struct LinearOp : detail::Contraction<LinearOp<Contracted, Order>> {
+template <class Op, int Contracted, SumOrder Order>
+struct LinearProduct : Contraction<Op> {
   static constexpr const char* name = "linear";
-  static constexpr Signature signature = detail::linear_signature("...k*, o*k* -> ...o*", Contracted, Order);
+  static constexpr Signature signature = linear_signature("...k*, o*k* -> ...o*", Contracted, Order);
 
   template <class T, int Y, int A, int B>
   static void forward(View<T, Y> y, void* residual, View<const T, A> x, View<const T, B> w) {
     if constexpr (Order == SumOrder::fastest) {
-      detail::Contraction<LinearOp>::forward(y, residual, x, w);
+      Contraction<Op>::forward(y, residual, x, w);
     } else {
       const Index rows = x.extent(0, A - Contracted), out = w.extent(0, B - Contracted),
                   in = w.extent(B - Contracted, B);
@@ -57,13 +55,22 @@ struct LinearOp : detail::Contraction<LinearOp<Contracted, Order>> {
   }
 };
 
+}  // namespace detail
+
+template <int Contracted>
+struct LinearOp : detail::LinearProduct<LinearOp<Contracted>, Contracted, SumOrder::fastest> {};
+/// With `SumOrder::fixed`.
+template <int Contracted>
+struct FixedLinearOp : detail::LinearProduct<FixedLinearOp<Contracted>, Contracted, SumOrder::fixed> {};
+
+namespace detail {
+
 /// The bias is added to every row while the product is in the cache.
-template <int Contracted, SumOrder Order = SumOrder::fastest>
-struct LinearBiasOp {
-  using Product = LinearOp<Contracted, Order>;
+template <class Op, int Contracted, SumOrder Order>
+struct LinearWithBias {
+  using Product = Op;
   static constexpr const char* name = "linear";
-  static constexpr Signature signature =
-      detail::linear_signature("...k*, o*k*, o* -> ...o*", Contracted, Order);
+  static constexpr Signature signature = linear_signature("...k*, o*k*, o* -> ...o*", Contracted, Order);
   static constexpr Saved saved{.inputs = 0b011};
   static constexpr bool accumulates = true;
   static constexpr bool parameters_first = true;
@@ -87,33 +94,49 @@ struct LinearBiasOp {
 
   static void forward(auto y, void* residual, auto x, auto w, auto b) {
     Product::forward(y, residual, x, w);
-    kernel::add(b.elements(), y.data, b.data, y.data, detail::rows_of(y, b));
+    kernel::add(b.elements(), y.data, b.data, y.data, rows_of(y, b));
   }
 
   static void pull_back(auto dy, auto y, const void* residual, auto x, auto w, auto b) {
     Product::pull_back(dy, y, residual, x, w);
-    if (b.gradient) kernel::sum_rows(detail::rows_of(dy, b), b.elements(), dy.data, b.gradient, b.accumulate);
+    if (b.gradient) kernel::sum_rows(rows_of(dy, b), b.elements(), dy.data, b.gradient, b.accumulate);
   }
 };
 
+}  // namespace detail
+
+template <int Contracted>
+struct LinearBiasOp : detail::LinearWithBias<LinearOp<Contracted>, Contracted, SumOrder::fastest> {};
+template <int Contracted>
+struct FixedLinearBiasOp : detail::LinearWithBias<FixedLinearOp<Contracted>, Contracted, SumOrder::fixed> {};
+
+namespace detail {
+template <int Contracted, SumOrder Order>
+using linear_op =
+    std::conditional_t<Order == SumOrder::fixed, FixedLinearOp<Contracted>, LinearOp<Contracted>>;
+template <int Contracted, SumOrder Order>
+using linear_bias_op =
+    std::conditional_t<Order == SumOrder::fixed, FixedLinearBiasOp<Contracted>, LinearBiasOp<Contracted>>;
+}  // namespace detail
+
 /// x: [r…, in…], w: [out…, in…] with `Contracted` dimensions `in…`; the result is [r…, out…].
 template <int Contracted = 1, SumOrder Order = SumOrder::fastest, Operand X, Operand W,
-          WellFormed Result = result_of<detail::op_for<LinearOp<Contracted, Order>, W>, X, W>>
+          WellFormed Result = result_of<detail::op_for<detail::linear_op<Contracted, Order>, W>, X, W>>
 constexpr auto linear(const X& x, const W& w) {
-  return apply(detail::op_for<LinearOp<Contracted, Order>, W>{}, x, w);
+  return apply(detail::op_for<detail::linear_op<Contracted, Order>, W>{}, x, w);
 }
 template <int Contracted = 1, SumOrder Order = SumOrder::fastest, class X, class W,
-          IllFormed Why = result_of<detail::op_for<LinearOp<Contracted, Order>, W>, X, W>>
+          IllFormed Why = result_of<detail::op_for<detail::linear_op<Contracted, Order>, W>, X, W>>
 Why linear(const X&, const W&);  // see Why: LayoutError<Reason, On<>, Expected<>, Got<>, Cure<>>
 
 /// The same plus b: [out…] in every row.
 template <int Contracted = 1, SumOrder Order = SumOrder::fastest, Operand X, Operand W, Operand B,
-          WellFormed Result = result_of<LinearBiasOp<Contracted, Order>, X, W, B>>
+          WellFormed Result = result_of<detail::linear_bias_op<Contracted, Order>, X, W, B>>
 constexpr auto linear(const X& x, const W& w, const B& b) {
-  return apply(LinearBiasOp<Contracted, Order>{}, x, w, b);
+  return apply(detail::linear_bias_op<Contracted, Order>{}, x, w, b);
 }
 template <int Contracted = 1, SumOrder Order = SumOrder::fastest, class X, class W, class B,
-          IllFormed Why = result_of<LinearBiasOp<Contracted, Order>, X, W, B>>
+          IllFormed Why = result_of<detail::linear_bias_op<Contracted, Order>, X, W, B>>
 Why linear(const X&, const W&, const B&);  // see Why
 
 SHARDWISE_COMPILE_OPERATION(LinearOp<1>, 2, 2, 2)

@@ -119,8 +119,10 @@ struct QuantizedEmbeddingOp {
 
 namespace shardwise::detail {
 
-template <int Contracted, SumOrder Order, llm::WeightBlock Element>
-struct OpOfElements<LinearOp<Contracted, Order>, Element> : TypeIs<llm::QuantizedLinearOp<Contracted>> {};
+template <int Contracted, llm::WeightBlock Element>
+struct OpOfElements<LinearOp<Contracted>, Element> : TypeIs<llm::QuantizedLinearOp<Contracted>> {};
+template <int Contracted, llm::WeightBlock Element>
+struct OpOfElements<FixedLinearOp<Contracted>, Element> : TypeIs<llm::QuantizedLinearOp<Contracted>> {};
 template <llm::WeightBlock Element>
 struct OpOfElements<EmbeddingOp, Element> : TypeIs<llm::QuantizedEmbeddingOp> {};
 
