@@ -5,8 +5,6 @@
 /// @file
 /// The documents of a corpus (text files), and their tokens, concatenated.
 
-#include <optional>
-
 #include <shardwise/llm/data/token_corpus.hpp>
 #include <shardwise/llm/namespaces.hpp>
 #include <shardwise/llm/text/utf8.hpp>
@@ -14,7 +12,9 @@
 namespace shardwise::llm {
 
 /// An encoder of text: `Tokenizer`, `ByteTokenizer`, or a user's type whose `fingerprint()` changes whenever its
-/// tokens may change.
+/// tokens may change. A `TokenStream` uses a copy in another thread, and encodes text in pieces: if `encode` adds
+/// tokens before or after a text, the type needs `encode_part(text, begins, ends)` too, which adds them only where the
+/// whole text begins or ends. Without it, each piece has them.
 template <class T>
 concept TextEncoder = requires(const T& tokenizer, std::string_view text) {
   { tokenizer.encode(text) } -> std::same_as<std::vector<std::int32_t>>;

@@ -115,8 +115,9 @@ class Tokenizer {
     if (options.add_special_tokens) ids.insert(ids.end(), around_.after.begin(), around_.after.end());
     return ids;
   }
-  /// The same for a part of a longer text. The tokens that the file adds around a text are added where it begins and
-  /// ends.
+  /// Encodes a part of a longer text as a text of its own, but adds the tokens that the file adds around a text only
+  /// where that begins and ends. So a mark that the file puts before each text, such as "▁", is also before the part,
+  /// and a special token that continues in the next part is ordinary text.
   std::vector<std::int32_t> encode_part(std::string_view text, bool begins, bool ends) const {
     std::vector<std::int32_t> ids = encode(text, {.add_special_tokens = false});
     if (begins) ids.insert(ids.begin(), around_.before.begin(), around_.before.end());
