@@ -125,8 +125,12 @@ TEST_CASE("pieces of files are all of them, and end with lines") {
   CHECK(begins == 3);
   CHECK(ends == 3);
   CHECK(at_lines > pieces.count() / 2);
-  CHECK(error_of([&] { sw::llm::detail::TextPieces({folder / "b"}, 100); }) ==
-        (folder / "b").string() + ": there is no text");
+  const std::string b = (folder / "b").string();
+  CHECK(error_of([&] {
+          sw::llm::detail::TextPieces({b, b}, 100);
+        }) == b + ", " + b + ": there is no text (files: 2)");
+  CHECK_THROWS_WITH(sw::llm::detail::TextPieces({folder / "a"}, (Index{1} << 40) + 1),
+                    "pieces of 1099511627777 bytes of text, expected 16 to 1099511627776");
 }
 
 TEST_CASE("batches of a stream are those of a corpus in memory") {

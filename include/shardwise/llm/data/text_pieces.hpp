@@ -6,8 +6,6 @@
 /// Files of text, cut into pieces of about the same number of bytes. The cuts depend only on the files: a piece can be
 /// read without those before it.
 
-#include <algorithm>
-
 #include <shardwise/llm/data/documents.hpp>
 #include <shardwise/llm/namespaces.hpp>
 
@@ -35,10 +33,11 @@ std::vector<std::int32_t> tokens_of(const TextPiece& piece, const Encoder& token
 /// Files must not change meanwhile: sizes and times are those that the constructor has seen.
 class TextPieces {
  public:
-  /// Throws `std::invalid_argument` for less than 16 bytes, and `std::runtime_error`, with the name, for a file that
-  /// cannot be examined, or if there is no text at all.
+  /// Throws `std::invalid_argument` unless pieces have 16 to 2^40 bytes, and `std::runtime_error`, with the name, for a
+  /// file that cannot be examined, or with all paths, if there is no text at all.
   TextPieces(const std::vector<Path>& paths, Index bytes) : bytes_(bytes) {
-    if (bytes < 16) fail({"pieces of ", bytes, " bytes of text, expected at least 16"});
+    constexpr Index most = Index{1} << 40;
+    if (bytes < 16 || bytes > most) fail({"pieces of ", bytes, " bytes of text, expected 16 to ", most});
     Fingerprint all;
     all.add(static_cast<std::uint64_t>(bytes));
     for (const Document& document : documents_of(paths)) {
@@ -48,15 +47,22 @@ class TextPieces {
         fail<std::runtime_error>({document.path.string(), ": not a regular file"});
       files_.push_back({document.path, State(*status), count_});
       const Index size = files_.back().state.size;
+      all_bytes_ += size;
       count_ += (size + bytes - 1) / bytes;
       all.add(std::uint64_t{document.name.size()}).add(document.name).add(static_cast<std::uint64_t>(size));
     }
-    if (count_ == 0)
-      fail<std::runtime_error>({paths.empty() ? "" : paths.front().string(), ": there is no text"});
+    if (count_ == 0) {
+      std::string names;
+      for (const Path& path : paths) names += (names.empty() ? "" : ", ") + path.string();
+      fail<std::runtime_error>({names, ": there is no text (files: ", files(), ")"});
+    }
     fingerprint_ = all.value();
   }
 
   Index count() const { return count_; }
+  Index files() const { return std::ssize(files_); }
+  Index bytes() const { return all_bytes_; }
+  const Path& first_file() const { return files_.front().path; }
   /// Of the names below the folders, the sizes, and the size of pieces.
   std::uint64_t fingerprint() const { return fingerprint_; }
 
@@ -101,8 +107,8 @@ class TextPieces {
         {file.path().string(), ": it had ", before.size, " bytes when the run began, and has ", now.size});
   }
 
-  /// Where the text is cut near byte `place`: before the next line that begins without white space, because tokens do
-  /// not cross that; if no such line begins within a piece, between two characters. `text` begins at byte `from`.
+  /// Where the text is cut near byte `place`: before the next line that begins without white space, because few
+  /// tokens cross that; if no such line begins within a piece, between two characters. `text` begins at byte `from`.
   Index cut(std::string_view text, Index from, Index place, Index size) const {
     if (place == 0 || place >= size) return std::min(place, size);
     const auto at = [&](Index i) { return text[static_cast<std::size_t>(i - from)]; };
@@ -115,7 +121,7 @@ class TextPieces {
     return place;
   }
 
-  Index bytes_, count_ = 0;
+  Index bytes_, count_ = 0, all_bytes_ = 0;
   std::vector<Source> files_;
   std::uint64_t fingerprint_ = 0;
 };
