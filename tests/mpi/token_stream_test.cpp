@@ -8,10 +8,13 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <shardwise/llm/data/load_batch.hpp>
@@ -43,6 +46,19 @@ struct Ended {
     if (ends) ids.push_back(257);
     return ids;
   }
+};
+
+/// Bytes, but none of text with a 'b', and no exception of the standard's for text with a 'c'.
+struct Odd {
+  static constexpr Index vocabulary() { return 256; }
+  static std::optional<std::int32_t> end_token() { return std::nullopt; }
+  static std::uint64_t fingerprint() { return 8; }
+  static std::vector<std::int32_t> encode(std::string_view text) {
+    ++calls;
+    if (text.find('c') != text.npos) throw 7;
+    return text.find('b') == text.npos ? sw::llm::ByteTokenizer().encode(text) : std::vector<std::int32_t>();
+  }
+  inline static std::atomic<int> calls = 0;
 };
 
 /// Lines of different lengths; some begin with white space, and some are longer than a piece.
@@ -197,6 +213,7 @@ TEST_CASE("a stream continues at a position, on any number of ranks") {
   CHECK_THROWS_WITH(
       first.fetch(steps_of(1000), 0),
       "TokenStream: the sampler has 1000 tokens, expected 4611686018427387904 and no shuffling");
+  CHECK_THROWS_WITH(first.fetch(steps_of(first.size()), 32, 0), "TokenStream: 0 steps, expected at least 1");
   std::vector<std::int32_t> some(2);
   CHECK_THROWS_WITH(first.copy(1301, some),
                     doctest::Contains("TokenStream: tokens 1301 to 1303, but 1302 to "));
@@ -217,6 +234,9 @@ TEST_CASE("a file that changes while it streams is named by all ranks, when its 
     tokens_of(stream, 1, 38);  // the other file's
     const std::string first = error_of([&] { tokens_of(stream, 39, 300); });
     CHECK(error_of([&] { tokens_of(stream, 350, 1); }) == first);
+    const sw::llm::StreamPosition failed = stream.position();  // that of the step that failed
+    CHECK(failed.token == 350 * 42);
+    CHECK(42 * failed.piece + failed.offset == failed.token);
     const std::vector<std::string> all = sw::world().all_gather(first);
     CHECK(std::count(all.begin(), all.end(), first) == sw::world().size());
     return first;
@@ -244,10 +264,61 @@ TEST_CASE("a file that changes while it streams is named by all ranks, when its 
   CHECK(has(error_of([&] { TokenStream(sw::world(), {folder / "c"}, sw::llm::ByteTokenizer()); }),
             "c: there is no text"));
   const bool is_last = sw::world().rank() == sw::world().size() - 1;
-  if (sw::world().size() > 1) {
-    CHECK(has(error_of([&] { TokenStream(sw::world(), {is_last ? path : other}, sw::llm::ByteTokenizer()); }),
-              "TokenStream: other files or another tokenizer than on rank 0 (rank"));
+  if (sw::world().size() == 1) return;
+  const std::string begin_of_last = "TokenStream: rank " + std::to_string(sw::world().size() - 1) + ": ";
+  CHECK_THROWS_WITH(TokenStream(sw::world(), {is_last ? path : other}, sw::llm::ByteTokenizer()),
+                    (begin_of_last + "bytes of text 1680, rank 0: bytes of text 551").c_str());
+  CHECK_THROWS_WITH(TokenStream(sw::world(), {path}, sw::llm::ByteTokenizer(), {.seed = is_last ? 2u : 1u}),
+                    (begin_of_last + "seed 2, rank 0: seed 1").c_str());
+  CHECK_THROWS_WITH(TokenStream(sw::world(), {path}, sw::llm::ByteTokenizer(), {.shuffle = is_last}),
+                    (begin_of_last + "shuffle true, rank 0: shuffle false").c_str());
+  TokenStream apart(sw::world(), {path}, sw::llm::ByteTokenizer(), {.piece = 42, .shuffle = false});
+  if (is_last) apart.seek({42, 1, 0});
+  CHECK_THROWS_WITH(apart.fetch(steps_of(apart.size()), 1),
+                    (begin_of_last + "begins with token 42, rank 0: begins with token 0").c_str());
+  apart.seek({});
+  CHECK(tokens_of(apart, 0, 40) == std::vector<std::int32_t>(40 * 42, 'a'));
+}
+
+TEST_CASE("a rank that cannot start its thread fails all, and a later fetch has the same tokens") {
+  const ScratchFolder folder;
+  const auto path = folder.file("a", lines(50, 3));
+  TokenStream stream(sw::world(), {path}, sw::llm::ByteTokenizer(), {.piece = 42, .shuffle = false});
+  const int last = sw::world().size() - 1;
+  pthread_attr_t before, huge;
+  pthread_getattr_default_np(&before);
+  pthread_attr_init(&huge);
+  pthread_attr_setstacksize(&huge, std::size_t{1} << 50);  // more than addresses
+  if (sw::world().rank() == last) pthread_setattr_default_np(&huge);
+  const std::string error = error_of([&] { tokens_of(stream, 0, 1); });
+  pthread_setattr_default_np(&before);
+  CHECK(has(error, "TokenStream: a thread that tokenizes: a thread cannot be started"));
+  CHECK(has(error, "(rank " + std::to_string(last) + ")"));
+  const auto right = sw::llm::ByteTokenizer().encode(lines(50, 3));
+  CHECK(tokens_of(stream, 0, 20) == std::vector<std::int32_t>(right.begin(), right.begin() + 20 * 42));
+}
+
+TEST_CASE("an encoder may make no tokens of a piece, or throw anything") {
+  const ScratchFolder folder;
+  folder.file("a", std::string(420, 'a'));
+  const auto b = folder.file("b", std::string(4200, 'b'));
+  const sw::llm::StreamOptions in_order{.piece = 42, .shuffle = false};
+  TokenStream stream(sw::world(), {folder.path()}, Odd(), in_order);
+  tokens_of(stream, 0, 1);
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  CHECK(Odd::calls <= 200);  // it does not go through the text again and again
+  CHECK(tokens_of(stream, 1, 30) == std::vector<std::int32_t>(30 * 42, 'a'));
+  TokenStream none(sw::world(), {b}, Odd(), in_order);
+  for (int i = 0; i < 2; ++i) {
+    CHECK(error_of([&] { tokens_of(none, 0, 1); }) ==
+          "TokenStream: the tokenizer makes no tokens of the text that begins with " + b.string() +
+              " (pieces: 100)");
+    none.seek({});
   }
+  folder.file("c", "c");
+  TokenStream thrown(sw::world(), {folder / "c"}, Odd(), in_order);
+  CHECK(has(error_of([&] { tokens_of(thrown, 0, 1); }),
+            "TokenStream: the tokenizer threw another type than std::exception"));
 }
 
 TEST_CASE("a stream takes little memory") {

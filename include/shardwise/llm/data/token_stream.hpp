@@ -19,9 +19,6 @@
 
 #include <condition_variable>
 #include <deque>
-#include <exception>
-#include <functional>
-#include <memory>
 #include <mutex>
 
 #include <shardwise/comm/thread.hpp>
@@ -34,7 +31,7 @@
 namespace shardwise::llm {
 
 struct StreamOptions {
-  Index piece = 1 << 16;   ///< bytes of text that stay together
+  Index piece = 1 << 16;   ///< bytes of text that stay together: 16 to 2^40
   std::uint64_t seed = 0;  ///< of the order of pieces, which differs from epoch to epoch
   bool shuffle = true;     ///< otherwise they are in the order of the files
 };
@@ -49,25 +46,25 @@ struct StreamPosition {
 class TokenStream {
  public:
   /// Opens no file yet, but lists them with their sizes and times. Each file is a document, as in `open_token_corpus`.
-  /// Collective. Throws `std::runtime_error`, the same on all ranks, if one rank cannot list them, or sees other files
-  /// than the first.
+  /// Collective. Throws on all ranks: `std::runtime_error` if one cannot list them, if there is no text, or for
+  /// `.piece` out of range; `std::invalid_argument` if one sees other files than the first, or has another tokenizer or
+  /// other options.
   template <TextEncoder Encoder>
   TokenStream(const Communicator& ranks, const std::vector<std::filesystem::path>& paths,
               const Encoder& tokenizer, const StreamOptions& options = {})
       : ranks_(ranks), options_(options) {
+    std::uint64_t of_tokenizer = 0;
     throw_on_all_ranks(ranks_, task, [&] {
-      const auto pieces = std::make_shared<const detail::TextPieces>(paths, options.piece);
-      count_ = pieces->count();
-      fingerprint_ = Fingerprint().add(pieces->fingerprint()).add(tokenizer.fingerprint()).value();
-      make_ = [pieces, tokenizer](Index number) {
-        return detail::tokens_of(pieces->read(number), tokenizer);
-      };
+      pieces_.emplace(paths, options.piece);
+      of_tokenizer = tokenizer.fingerprint();
+      make_ = [this, tokenizer](Index number) { return detail::tokens_of(pieces_->read(number), tokenizer); };
     });
-    const Index mine[]{std::bit_cast<Index>(fingerprint_)};
-    const Index first = ranks_.all_gather(mine).front();
-    throw_on_all_ranks(ranks_, task, [&] {
-      if (mine[0] != first) throw std::runtime_error("other files or another tokenizer than on rank 0");
-    });
+    fingerprint_ = Fingerprint().add(pieces_->fingerprint()).add(of_tokenizer).value();
+    detail::require_same_named(
+        ranks_, task,
+        {"piece", options.piece, "seed", options.seed, "shuffle", options.shuffle ? "true" : "false",
+         "number of files", pieces_->files(), "bytes of text", pieces_->bytes(), "hash of names and sizes",
+         pieces_->fingerprint(), "hash of the tokenizer", of_tokenizer});
   }
   template <MeshAxis... Axes, TextEncoder Encoder>
   TokenStream(const Mesh<Axes...>& mesh, const std::vector<std::filesystem::path>& paths,
@@ -79,14 +76,15 @@ class TokenStream {
   /// For a `BatchSampler`: more than any run takes.
   static constexpr Index size() { return Index{1} << 62; }
   /// The number of pieces, each of which is once in an epoch.
-  Index pieces() const { return count_; }
+  Index pieces() const { return pieces_->count(); }
   /// A hash of names and sizes of the files, the size of pieces, and the tokenizer.
   std::uint64_t fingerprint() const { return fingerprint_; }
 
   /// Makes the tokens of `steps` steps available, and drops those before; tokens between are skipped. `sampler` has
-  /// `size()` tokens and does not shuffle. Collective. Throws `std::invalid_argument` for tokens that were dropped; and
-  /// `std::runtime_error`, the same on all ranks, with the file's name, if a file of these tokens cannot be read, is
-  /// not UTF-8 text, or has changed since the stream was opened.
+  /// `size()` tokens and does not shuffle. Collective. Throws `std::invalid_argument` for tokens that were dropped,
+  /// less than one step, and ranks at different positions; and `std::runtime_error`, the same on all ranks, with the
+  /// file's name, if a file of these tokens cannot be read, is not UTF-8 text, or has changed since the stream was
+  /// opened.
   void fetch(const BatchSampler& sampler, Index step, Index steps = 1);
 
   /// Copies tokens of the last `fetch`. Throws `std::out_of_range` for others.
@@ -100,13 +98,14 @@ class TokenStream {
     std::copy_n(tokens_.begin() + at, to.size(), to.begin());
   }
 
-  /// Where the step after the last `fetch` begins: save it, and `seek` it in a run that resumes. Both may have
-  /// different numbers of ranks.
+  /// Where the step after the last `fetch` begins, or its own step if it failed: save it, and `seek` it in a run that
+  /// resumes. Both may have different numbers of ranks.
   StreamPosition position() const;
   /// All ranks give the same position, before the next `fetch`. Throws `std::invalid_argument` for negative numbers.
   void seek(const StreamPosition& position);
 
-  /// Seconds for which `fetch` has waited for tokens, on the rank that waited longest; the same on all ranks.
+  /// Seconds for which `fetch` has waited for tokens: the sum of the longest wait of a rank in each exchange. The same
+  /// on all ranks.
   double waited() const { return waited_; }
 
  private:
@@ -114,23 +113,20 @@ class TokenStream {
   /// The tokens of a piece, or why there are none.
   struct Made {
     std::vector<std::int32_t> tokens = {};
-    std::exception_ptr error = {};
-    Index waited = 0;  // nanoseconds, until they were there
+    std::optional<std::string> error = {};
   };
 
   void stop();
   /// Makes the tokens of this rank's pieces, in the thread.
   void work();
-  /// Waits for the next of them.
-  Made take();
-  /// Appends the tokens of a piece of each rank.
+  /// Appends the tokens of a piece of each rank, when they are there.
   void exchange();
   /// Drops tokens before this one, as far as there are any.
   void drop(Index token);
 
   Communicator ranks_;
   StreamOptions options_;
-  Index count_ = 0;
+  std::optional<const detail::TextPieces> pieces_;
   std::uint64_t fingerprint_ = 0;
   std::function<std::vector<std::int32_t>(Index)> make_;
 
@@ -140,7 +136,7 @@ class TokenStream {
   Index next_ = 0;                        // the first token of the next step
   Index idle_ = 0;                        // pieces since the last one that had tokens
   bool failed_ = false;                   // a rank could not make the next piece
-  std::exception_ptr error_;              // this one could not
+  std::optional<std::string> error_;      // this one could not
   double waited_ = 0;
 
   Index first_piece_ = 0;  // of the thread
@@ -149,7 +145,7 @@ class TokenStream {
   std::mutex mutex_;  // of the following
   std::condition_variable changed_;
   std::deque<Made> made_;
-  Index made_tokens_ = 0, wanted_ = 0;  // in made_; and how many there should be
+  Index made_tokens_ = 0, wanted_ = 0;  // in made_, and one for each piece; and how many there should be
   bool stops_ = false;
 };
 
@@ -167,6 +163,7 @@ SHARDWISE_INLINE void TokenStream::fetch(const BatchSampler& sampler, Index step
                   sampler.options().shuffle ? " and shuffles" : "", ", expected ", size(),
                   " and no shuffling"});
   }
+  if (steps < 1) detail::fail({"TokenStream: ", steps, " steps, expected at least 1"});
   const Index of_step = sampler.options().batch * sampler.options().length, begin = step * of_step,
               end = begin + steps * of_step + 1;
   if (begin < first_) {
@@ -179,19 +176,31 @@ SHARDWISE_INLINE void TokenStream::fetch(const BatchSampler& sampler, Index step
     changed_.notify_all();
   }
   if (!running_) {
-    first_piece_ = begins_.back().piece + ranks_.rank();
-    throw_on_all_ranks(ranks_, task, [&] {
-      thread_ = detail::start_thread<&TokenStream::work>(*this, "a thread that tokenizes");
-    });
-    running_ = true;
+    const StreamPosition& next = begins_.back();
+    detail::require_same_named(ranks_, task,
+                               {"begins with token", next.token, "begins with piece", next.piece});
+    first_piece_ = next.piece + ranks_.rank();
+    try {
+      throw_on_all_ranks(ranks_, task, [&] {
+        thread_ = detail::start_thread<&TokenStream::work>(*this, "a thread that tokenizes");
+        running_ = true;
+      });
+    } catch (...) {
+      stop();
+      throw;
+    }
   }
+  next_ = begin;
   for (drop(begin); first_ + std::ssize(tokens_) < end; drop(begin)) {
     if (failed_) {
       throw_on_all_ranks(ranks_, task, [&] {
-        if (error_) std::rethrow_exception(error_);
+        if (error_) throw std::runtime_error(*error_);
       });
     }
-    if (idle_ >= count_) detail::fail<std::runtime_error>({task, ": there are no tokens in the text"});
+    if (idle_ >= pieces()) {
+      detail::fail<std::runtime_error>({task, ": the tokenizer makes no tokens of the text that begins with ",
+                                        pieces_->first_file().string(), " (pieces: ", pieces(), ")"});
+    }
     exchange();
   }
   next_ = end - 1;
@@ -213,13 +222,22 @@ SHARDWISE_INLINE void TokenStream::seek(const StreamPosition& position) {
   first_ = position.token - position.offset;
   begins_.assign(1, {first_, position.piece});
   next_ = position.token;
+  idle_ = 0;
   failed_ = false;
-  error_ = nullptr;
+  error_.reset();
 }
 
 SHARDWISE_INLINE void TokenStream::exchange() {
-  const Made mine = take();
-  const Index own[]{mine.error ? -1 : std::ssize(mine.tokens), mine.waited};
+  std::unique_lock lock(mutex_);
+  const auto begin = std::chrono::steady_clock::now();
+  changed_.wait(lock, [&] { return !made_.empty(); });
+  const std::chrono::nanoseconds waited = std::chrono::steady_clock::now() - begin;
+  const Made mine = std::move(made_.front());
+  made_.pop_front();
+  made_tokens_ -= std::ssize(mine.tokens) + 1;
+  changed_.notify_all();
+  lock.unlock();
+  const Index own[]{mine.error ? -1 : std::ssize(mine.tokens), waited.count()};
   const std::vector<Index> all = ranks_.all_gather(own);
   std::vector<Index> counts, offsets;
   Index end = std::ssize(tokens_), longest = 0;
@@ -262,34 +280,24 @@ SHARDWISE_INLINE void TokenStream::stop() {
   stops_ = false;
 }
 
-SHARDWISE_INLINE TokenStream::Made TokenStream::take() {
-  std::unique_lock lock(mutex_);
-  const auto begin = std::chrono::steady_clock::now();
-  changed_.wait(lock, [&] { return !made_.empty(); });
-  Made first = std::move(made_.front());
-  first.waited = std::chrono::nanoseconds(std::chrono::steady_clock::now() - begin).count();
-  made_.pop_front();
-  made_tokens_ -= std::ssize(first.tokens);
-  changed_.notify_all();
-  return first;
-}
-
 SHARDWISE_INLINE void TokenStream::work() {
   for (Index number = first_piece_;; number += ranks_.size()) {
     Made piece;
     try {
-      const Index place = number % count_, epoch = number / count_;
-      piece.tokens = make_(options_.shuffle
-                               ? Permutation(count_, options_.seed, static_cast<std::uint64_t>(epoch))(place)
-                               : place);
+      const Index count = pieces(), place = number % count, epoch = number / count;
+      piece.tokens =
+          make_(options_.shuffle ? Permutation(count, options_.seed, static_cast<std::uint64_t>(epoch))(place)
+                                 : place);
+    } catch (const std::exception& error) {
+      piece.error = error.what();
     } catch (...) {
-      piece.error = std::current_exception();
+      piece.error = "the tokenizer threw another type than std::exception";
     }
-    const bool last = piece.error != nullptr;
+    const bool last = piece.error.has_value();
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return stops_ || made_tokens_ < wanted_; });
     if (stops_) return;
-    made_tokens_ += std::ssize(piece.tokens);
+    made_tokens_ += std::ssize(piece.tokens) + 1;
     made_.push_back(std::move(piece));
     changed_.notify_all();
     if (last) return;
