@@ -143,6 +143,9 @@ TEST_CASE("train refuses options that do not go together, or lack another one") 
   train_refuses({
       {"--layers 1 --steps 3", "shardwise-train: nothing to learn from: give --text FILE, or --data FILE"},
       {small_train + "--plan best --tp 2 --speeds " + one_host, "--tp does not go with --plan"},
+      {small_train +
+           "--stream --local-steps 1 --replicas 2 --replica 0 --quorum a:1 --token none --interface lo",
+       "--stream does not go with --quorum: a replica that takes the others' step"},
       {"--from nowhere --layers 3", "--layers does not go with --from"},
       {small_train + "--evaluate-every 2", "--evaluate-every needs --held-out or --validation"},
       {small_train + "--lora-rank 8", "--lora-rank adapts a model that is given: --from"},

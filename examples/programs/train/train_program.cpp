@@ -42,8 +42,8 @@ void add_run_options(CLI::App& app, TrainOptions& options, JobOptions& job, std:
   app.add_option("--tokenizer", options.tokenizer, "a tokenizer.json; default: bytes as tokens");
   app.add_option("--cache", options.cache, "keep the tokens in this file for later runs");
   auto* stream = app.add_flag("--stream", options.stream,
-                              "make the tokens of --text while the model trains, on all ranks: for more text "
-                              "than is tokenised before the first step; pieces of text are shuffled");
+                              "make the tokens of --text while the model trains, on all ranks: for text that "
+                              "is too large to tokenise before training; pieces of text are shuffled");
   add_count(app, "--batch", job.batch, "sequences per step, over all ranks and micro-batches; default: 32");
   app.add_flag("--in-order", options.in_order, "do not shuffle");
   app.add_flag("--pad", options.pad, "pad the last batch of an epoch instead of dropping it");
@@ -307,6 +307,11 @@ TrainOptions TrainCommand::options() const {
       throw std::invalid_argument("--repeat-every does not go with --quorum: an exchange is not made twice");
     if (!options.fingerprints.empty())
       throw std::invalid_argument("--fingerprints does not go with --quorum: no exchange is made again");
+    if (options.stream)
+      throw std::invalid_argument(
+          "--stream does not go with --quorum: a replica that takes the others' step does not have their "
+          "place in "
+          "the text");
     if (options.timeout > 0 && options.timeout <= options.group.patience)
       throw std::invalid_argument("--timeout " + std::to_string(std::lround(options.timeout)) +
                                   ": with --quorum more than " +
