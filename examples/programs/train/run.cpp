@@ -102,8 +102,9 @@ sw::llm::LongDocuments long_documents_of(const std::string& name) {
 
 using Paths = std::vector<std::filesystem::path>;
 
-/// The paths of each source: with a mix, each path is one.
+/// The paths of each source that is read before training: with a mix, each path is one.
 std::vector<Paths> sources_of(const Paths& paths, const TrainOptions& options) {
+  if (options.stream) return {};
   if (options.mix.empty()) return {paths};
   std::vector<Paths> sources;
   for (const std::filesystem::path& path : paths) sources.push_back({path});
@@ -345,9 +346,8 @@ void Run::open_text(const sw::llm::BatchOptions& batches, const Replicas& replic
   if (job().packed) throw std::invalid_argument("--packed is for documents: give --data");
   const std::vector<sw::Index> weights = weights_of(options_.mix);
   TokenCorpora training, held_out;
-  if (options_.stream) open_stream(batches, replicas);
   std::vector<sw::llm::MixedSource> mix;
-  for (const Paths& paths : options_.stream ? std::vector<Paths>() : sources_of(options_.text, options_)) {
+  for (const Paths& paths : sources_of(options_.text, options_)) {
     const sw::llm::TokenCorpus corpus =
         sw::llm::open_token_corpus(mesh_, paths, tokenizer_, cache_of(options_, mix.size()));
     fingerprint_ = together(fingerprint_, corpus.fingerprint());
@@ -366,7 +366,7 @@ void Run::open_text(const sw::llm::BatchOptions& batches, const Replicas& replic
   if (options_.evaluates())
     held_out_.emplace(held_out, sw::llm::BatchSampler(held_out.size(), evaluated(batches)),
                       evaluating(replicas));
-  if (options_.stream) return;
+  if (options_.stream) return open_stream(batches, replicas);
   data_.emplace(
       training,
       weights.empty() ? sw::llm::BatchSampler(training.size(), batches) : sw::llm::BatchSampler(mix, batches),
@@ -381,7 +381,7 @@ void Run::open_stream(sw::llm::BatchOptions batches, const Replicas& replicas) {
           .piece = bytes_a_token * batches.length, .seed = options_.seed, .shuffle = !options_.in_order});
   fingerprint_ = stream->fingerprint();
   batches.shuffle = false;  // the stream is
-  data_.emplace(StreamedTokens{stream}, sw::llm::BatchSampler(stream->size(), batches), replicas);
+  data_.emplace(stream, sw::llm::BatchSampler(stream->size(), batches), replicas);
 }
 
 void Run::open_documents(const sw::llm::BatchOptions& batches, const Replicas& replicas) {
@@ -632,7 +632,6 @@ void Run::tell(std::int64_t step, Progress::Values values, double seconds) {
   std::optional<double> waited;
   if (const sw::llm::TokenStream* stream = data_->stream()) {
     waited = stream->waited() - std::exchange(waited_, stream->waited());
-    if (step == begun_) waited_first_ = *waited;
     values.epoch = static_cast<double>(stream->position().piece) / static_cast<double>(stream->pieces());
   }
   progress_->show(step + 1, values);
@@ -650,7 +649,7 @@ void Run::tell(std::int64_t step, Progress::Values values, double seconds) {
 
 void Run::print_waits() const {
   if (!prints() || !data_->stream()) return;
-  std::printf("steps have waited %.3f s for tokens, the first of them %.3f s\n", waited_, waited_first_);
+  std::printf("steps have waited %.3f s for tokens\n", waited_);
 }
 
 void Run::evaluate_last(TrainedModel& model, std::int64_t step) {

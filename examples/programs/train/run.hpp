@@ -137,7 +137,7 @@ class Run {
   bool best_exported_ = true;
   std::optional<TrainingLog> log_;
   std::optional<Progress> progress_;
-  double waited_ = 0, waited_first_ = 0;  // seconds for tokens: all steps, and the first
+  double waited_ = 0;  // seconds for tokens, of all steps
 };
 
 }  // namespace tools

@@ -63,14 +63,6 @@ class TokenCorpora {
   sw::Index size_ = 0;
 };
 
-/// The tokens that a stream has fetched; copies share it.
-struct StreamedTokens {
-  std::shared_ptr<sw::llm::TokenStream> stream;
-
-  sw::Index size() const { return sw::llm::TokenStream::size(); }
-  void copy(sw::Index begin, std::span<std::int32_t> to) const { stream->copy(begin, to); }
-};
-
 /// Text as sequences of tokens, or documents; and their assignment to steps. Of the sampler's steps, replicas that
 /// train alone take turns.
 class TextData {
@@ -79,9 +71,9 @@ class TextData {
       : source_(corpora), sampler_(sampler), replicas_(replicas) {}
   TextData(const sw::llm::DocumentRows& rows, const sw::llm::BatchSampler& sampler, Replicas replicas)
       : source_(rows), sampler_(sampler), replicas_(replicas) {}
-
-  TextData(const StreamedTokens& tokens, const sw::llm::BatchSampler& sampler, Replicas replicas)
-      : source_(tokens), sampler_(sampler), replicas_(replicas) {}
+  TextData(std::shared_ptr<sw::llm::TokenStream> stream, const sw::llm::BatchSampler& sampler,
+           Replicas replicas)
+      : source_(std::move(stream)), sampler_(sampler), replicas_(replicas) {}
 
   const sw::llm::BatchSampler& sampler() const { return sampler_; }
   sw::Index steps_per_epoch() const {
@@ -93,8 +85,8 @@ class TextData {
   const sw::llm::DocumentRows* rows() const { return std::get_if<sw::llm::DocumentRows>(&source_); }
   /// Null for tokens that are not made while the model trains.
   sw::llm::TokenStream* stream() const {
-    const auto* streamed = std::get_if<StreamedTokens>(&source_);
-    return streamed ? streamed->stream.get() : nullptr;
+    const auto* shared = std::get_if<std::shared_ptr<sw::llm::TokenStream>>(&source_);
+    return shared ? shared->get() : nullptr;
   }
   /// Gets the tokens of a step of all replicas, if they are made meanwhile. Collective.
   void fetch(sw::Index step) const {
@@ -108,17 +100,17 @@ class TextData {
     return sum;
   }
   sw::llm::LoadedBatch<Mesh> load(const Mesh& stage, sw::Index step, sw::Index micro_batch) const {
-    return std::visit(
-        [&](const auto& source) {
-          return sw::llm::load_batch(stage, source, sampler_, own_step(step), micro_batch);
-        },
-        source_);
+    const auto load_from = [&](const auto& source) {
+      return sw::llm::load_batch(stage, source, sampler_, own_step(step), micro_batch);
+    };
+    if (stream()) return load_from(*stream());
+    return rows() ? load_from(*rows()) : load_from(std::get<TokenCorpora>(source_));
   }
 
  private:
   sw::Index own_step(sw::Index step) const { return step * replicas_.count + replicas_.own; }
 
-  std::variant<TokenCorpora, sw::llm::DocumentRows, StreamedTokens> source_;
+  std::variant<TokenCorpora, sw::llm::DocumentRows, std::shared_ptr<sw::llm::TokenStream>> source_;
   sw::llm::BatchSampler sampler_;
   Replicas replicas_;
 };
