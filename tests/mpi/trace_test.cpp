@@ -228,6 +228,23 @@ TEST_CASE("the communication of a run by module is that of its plan, and adds up
                        "traffic_of: the log has no module with the name \"layers.0\"", std::invalid_argument);
 }
 
+TEST_CASE("a backward pass that throws leaves the module of its caller") {
+  sw::Recorder recorder;
+  sw::EventLog log;
+  recorder.set_log(&log);
+  const sw::Mesh<dp> mesh(recorder, {2});
+  sw::Tape tape;
+  const auto loss =
+      sw::redistribute<sw::Replicate>(sw::sum_of_squares(tape.input(sw::empty<float, Shard<0>>(mesh, {4}))));
+  {
+    const sw::ModuleScope scope(&recorder, 3);
+    const auto fails = [](sw::BackwardPart) -> bool { throw std::runtime_error("no gradient"); };
+    tape.record<sw::PullbackNode<decltype(fails)>>(fails);
+  }
+  CHECK_THROWS_AS(tape.backward(loss), std::runtime_error);
+  CHECK(recorder.module() == -1);
+}
+
 TEST_CASE("names are escaped, and an empty log is refused") {
   const Json trace = Json::parse(sw::trace_file({}, {{"a"}}, "a \"b\" \\ c"));
   CHECK(trace.at("traceEvents").at(0).at("args").at("name") == "a \"b\" \\ c");

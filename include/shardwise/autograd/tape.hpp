@@ -177,9 +177,8 @@ class Tape {
   SHARDWISE_ONCE(void, pull_back, (BackwardPart part), (part), pull_back_here(part))
   constexpr void pull_back_here(BackwardPart part) {
     TapeNode** end = &left_;
-    const int module = recorder_ ? recorder_->module() : -1;
     while (last_) {
-      if (recorder_) recorder_->set_module(last_->module_);
+      const ModuleScope scope(recorder_, last_->module_);
       if (last_->pull_back(part)) {
         *end = std::exchange(last_, last_->previous_);
         end = &(*end)->previous_;
@@ -189,7 +188,6 @@ class Tape {
       }
     }
     last_ = std::exchange(left_, nullptr);
-    if (recorder_) recorder_->set_module(module);
     if (part == BackwardPart::inputs) return;
     if (task_) task_->finish();
     end_task();
