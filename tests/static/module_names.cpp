@@ -74,5 +74,51 @@ static_assert(traffic("layers.10", optimizer) == Traffic{1, of_up + of_down});
 static_assert(traffic("", optimizer) == Traffic{1, 11 * (of_up + of_down)});
 static_assert(traffic("layers.10", optimizer, 0) == Traffic{4, of_up + of_down});
 
+// A container has the address of its first member, and may be the first member of a module.
+struct Policy {
+  constexpr explicit Policy(const Grid& mesh) : net(mesh) {}
+  constexpr void visit(auto&& f) { f("net", net); }
+  Net net;
+};
+struct Stack {
+  constexpr void visit(auto&& f) { f("layers", layers); }
+  std::vector<Mlp> layers;
+};
+struct Outer : Module<Outer> {
+  constexpr explicit Outer(const Grid& mesh) { stack.layers.emplace_back(mesh); }
+  constexpr auto forward(const auto& x) const {
+    return redistribute<Replicate, Replicate>(sum_of_squares(sequential(x, stack.layers)));
+  }
+  constexpr void visit(auto&& f) { f("stack", stack); }
+  Stack stack;
+};
+
+template <class M>
+constexpr bool check(auto holds) {
+  EventLog log;
+  bool held = false;
+  trace<Grid>(
+      {3, 2},
+      [&](const Grid& mesh) {
+        M model(mesh);
+        name_modules(log, model);
+        held = holds(log, model, empty<float, Shard<0>, Reduced>(mesh, {rows, features}));
+      },
+      {}, 0, &log);
+  return held;
+}
+static_assert(check<Outer>([](EventLog& log, Outer& outer, const auto& x) {
+  outer(x);
+  return traffic_of(log, "stack") == Traffic{1, activation} && traffic_of(log, "").calls > 1;
+}));
+static_assert(check<Policy>([](EventLog& log, Policy& policy, const auto& x) {
+  policy.net(x);
+  const Traffic net = traffic_of(log, "net");  // with the sum that the net itself makes
+  const bool is_all = net == traffic_of(log, "");
+  name_modules(log, policy.net);  // the newest names
+  policy.net(x);
+  return is_all && traffic_of(log, "net") == net && traffic_of(log, "").calls == 2 * net.calls;
+}));
+
 }  // namespace
 }  // namespace shardwise

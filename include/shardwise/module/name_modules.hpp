@@ -53,7 +53,8 @@ struct NameModules {
     } else {
       std::vector<char> name;
       append_path(name, path);
-      const NameModules within{log, log.add_module(name, &it)};
+      const void* called = std::is_base_of_v<OtherModuleNames, M> ? &it : nullptr;  // containers are not
+      const NameModules within{log, log.add_module(name, called)};
       it.visit(ModuleWalk<const NameModules>{within, path});
     }
   }

@@ -91,18 +91,19 @@ class EventLog {
     return all;
   }
 
-  /// For `name_modules`: adds the module at this address, and returns its number.
+  /// For `name_modules`: adds the module at this address, null if it has no call of its own, and returns its number.
   constexpr int add_module(const std::vector<char>& name, const void* object) {
     modules_.push_back({letters_.size(), name.size(), object});
     letters_.insert(letters_.end(), name.begin(), name.end());
     return modules() - 1;
   }
-  /// For recorders: the number of the module at this address; `otherwise` if it has no name. No module has the address
-  /// of its first member, because both have the base class of all modules.
+  /// For recorders: the number of the newest module at this address, where others may have been before; `otherwise` if
+  /// it has no name. No module has the address of its first member, as both have the base class of all modules.
   constexpr int module_at(const void* object, int otherwise) const {
-    const auto found = std::find_if(modules_.begin(), modules_.end(),
-                                    [&](const NamedModule& each) { return each.object == object; });
-    return found == modules_.end() ? otherwise : static_cast<int>(found - modules_.begin());
+    for (int module = modules(); module-- > 0;) {
+      if (modules_[static_cast<std::size_t>(module)].object == object) return module;
+    }
+    return otherwise;
   }
   /// For recorders: these bytes of the latest event belong to a module.
   constexpr void divide(int module, std::int64_t bytes) {
