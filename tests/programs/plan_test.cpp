@@ -420,7 +420,8 @@ TEST_CASE("--by-module: the communication of modules adds up to that of the plan
   const std::string text = printed(options);
   CHECK(text.find("\n  layers.*.attention.wo ") != std::string::npos);
   CHECK(text.find("communication of rank 0 by module") != std::string::npos);
-  CHECK(text.find("communication of rank 15") == std::string::npos);  // the same table
+  CHECK(text.find("communication of rank 15") == std::string::npos);
+  CHECK(text.find("\n  (the same for rank 15)\n") != std::string::npos);
 }
 
 TEST_CASE("--draw: a rank's step, or a pipeline's schedule, as a page or a trace") {

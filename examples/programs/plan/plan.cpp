@@ -238,9 +238,12 @@ void print_plans(const StepJob& job, const std::vector<RankPlan>& plans, bool sa
     std::printf("  recomputation adds to the arithmetic  %s\n", sw::flops_text(first.recomputed).c_str());
   }
   for (const RankPlan& each : plans) {
-    if (&each != &first && each.modules_text == first.modules_text) break;
-    if (!each.modules_text.empty())
+    if (each.modules_text.empty()) continue;
+    if (&each != &first && each.modules_text == first.modules_text) {
+      std::printf("  (the same for %s)\n", title(each).c_str());
+    } else {
       std::printf("communication of %s by module\n%s", title(each).c_str(), each.modules_text.c_str());
+    }
   }
 }
 
