@@ -223,9 +223,14 @@ TEST_CASE("the communication of a run by module is that of its plan, and adds up
       CHECK(sw::traffic_of(real, "layers.1.mlp_norm").bytes > 0);
     }
   }
-  sw::EventLog empty;
-  CHECK_THROWS_WITH_AS(sw::traffic_of(empty, "layers.0"),
-                       "traffic_of: the log has no module with the name \"layers.0\"", std::invalid_argument);
+  sw::EventLog log;
+  CHECK_THROWS_WITH_AS(sw::traffic_of(log, "layers.0"), "traffic_of: the log has no names of modules",
+                       std::invalid_argument);
+  log.add_module({'m', 'l', 'p', '.', 'u', 'p'}, nullptr);
+  CHECK_THROWS_WITH_AS(
+      sw::traffic_of(log, "mlp.op"),
+      "traffic_of: the log has no module with the name \"mlp.op\"; the nearest is \"mlp.up\"",
+      std::invalid_argument);
 }
 
 TEST_CASE("a backward pass that throws leaves the module of its caller") {

@@ -19,6 +19,7 @@
 
 #include <optional>
 
+#include <shardwise/base/name.hpp>
 #include <shardwise/module/module.hpp>
 #include <shardwise/module/parameters.hpp>
 
@@ -74,16 +75,28 @@ template <class M, IllFormed Why = detail::visit_problem<M>>
 Why name_modules(EventLog&, M&);  // see Why
 
 /// Calls and bytes of the communication of the module with this name and of all within it, in one phase or in all. A
-/// call that several of these share counts once. Throws `std::invalid_argument` if the log has no such name.
+/// call that several of these share counts once. If the log has no such name, throws `std::invalid_argument` with the
+/// nearest one.
 constexpr Traffic traffic_of(const EventLog& log, std::string_view name, std::optional<Phase> phase = {}) {
   const auto is_within = [&](int module) {
     if (module < 0) return false;
     const std::string_view own = log.module_name(module);
     return name.empty() || own == name || (own.starts_with(name) && own[name.size()] == '.');
   };
-  bool known = false;
-  for (int module = 0; module < log.modules(); ++module) known = known || is_within(module);
-  if (!known) detail::fail({"traffic_of: the log has no module with the name \"", name, "\""});
+  std::size_t least = std::string_view::npos;
+  std::string_view nearest;
+  for (int module = 0; module < log.modules() && least > 0; ++module) {
+    const std::string_view own = log.module_name(module);
+    const std::size_t distance = is_within(module) ? 0
+                                 : own.empty()     ? least
+                                                   : detail::edit_distance(own, name);
+    if (distance < least) least = distance, nearest = own;
+  }
+  if (log.modules() == 0) detail::fail({"traffic_of: the log has no names of modules"});
+  if (least > 0) {
+    detail::fail(
+        {"traffic_of: the log has no module with the name \"", name, "\"; the nearest is \"", nearest, "\""});
+  }
   Traffic sum;
   for (const Event& event : log.events()) {
     if (event.computes() || event.waits || (phase && event.phase != *phase)) continue;
