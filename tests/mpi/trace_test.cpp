@@ -195,8 +195,9 @@ TEST_CASE("the communication of a run by module is that of its plan, and adds up
       const auto name_of = [&](int module) {
         return module < 0 ? "none" : std::string(real.module_name(module));
       };
-      for (const sw::ModulePart& part : real.parts_of(event))
+      real.for_each_part(event, [&](const sw::ModulePart& part) {
         over_tp[static_cast<int>(event.phase)][name_of(part.module)] += part.amount;
+      });
     }
     for (const auto phase : {sw::Phase::forward, sw::Phase::backward, sw::Phase::optimizer}) {
       const auto p = static_cast<std::size_t>(phase);

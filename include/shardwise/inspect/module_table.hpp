@@ -75,7 +75,7 @@ SHARDWISE_INLINE std::vector<ModuleTraffic> by_module(const EventLog& log, const
   std::vector<const Event*> latest(all.size());
   for (const Event& event : events) {
     if (event.computes() || event.waits) continue;
-    for (const ModulePart& part : log.parts_of(event)) {
+    log.for_each_part(event, [&](const ModulePart& part) {
       for (const std::size_t i :
            {row_of[static_cast<std::size_t>(part.module < 0 ? log.modules() : part.module)],
             all.size() - 1}) {
@@ -85,7 +85,7 @@ SHARDWISE_INLINE std::vector<ModuleTraffic> by_module(const EventLog& log, const
         all[i].seconds += (event.end - event.begin) * static_cast<double>(part.amount) /
                           static_cast<double>(std::max<std::int64_t>(event.amount, 1));
       }
-    }
+    });
   }
   std::erase_if(all, [](const ModuleTraffic& row) {
     return row.name != "all" && row.traffic == std::array<Traffic, phases>{};

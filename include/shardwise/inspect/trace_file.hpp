@@ -62,11 +62,12 @@ class TraceEntries {
                       event.waits ? R"(,"waits":true)" : ""});
       }
       std::string modules;
-      for (const ModulePart& part : log ? log->parts_of(event) : std::vector<ModulePart>()) {
-        if (part.module < 0) continue;
+      const auto add_part = [&](const ModulePart& part) {
+        if (part.module < 0) return;
         modules += text({modules.empty() ? R"(,"modules":{)" : ",", json_text(log->module_name(part.module)),
                          ":", part.amount});
-      }
+      };
+      if (log) log->for_each_part(event, add_part);
       if (!modules.empty()) args += modules + "}";
       if (event.background) {  // these overlap
         const std::string id =

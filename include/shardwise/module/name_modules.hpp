@@ -100,13 +100,13 @@ constexpr Traffic traffic_of(const EventLog& log, std::string_view name, std::op
   Traffic sum;
   for (const Event& event : log.events()) {
     if (event.computes() || event.waits || (phase && event.phase != *phase)) continue;
-    bool takes_part = false;
-    for (const ModulePart& part : log.parts_of(event)) {
-      if (!is_within(part.module)) continue;
-      takes_part = true;
+    std::int64_t calls = 0;
+    log.for_each_part(event, [&](const ModulePart& part) {
+      if (!is_within(part.module)) return;
+      calls = 1;
       sum.bytes += part.amount;
-    }
-    sum.calls += takes_part ? 1 : 0;
+    });
+    sum.calls += calls;
   }
   return sum;
 }

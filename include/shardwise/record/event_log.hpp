@@ -79,16 +79,16 @@ class EventLog {
     return {letters_.data() + named.begin, named.length};
   }
   constexpr int modules() const { return static_cast<int>(modules_.size()); }
-  /// The modules of an event, each with its part of the amount: several if they share the call, as in a bucket of
-  /// gradients.
-  constexpr std::vector<ModulePart> parts_of(const Event& event) const {
+  /// Calls `f(part)` for the modules of an event, each with its part of the amount: several if they share the call, as
+  /// in a bucket of gradients.
+  template <class F>
+  constexpr void for_each_part(const Event& event, F f) const {
     auto part =
         std::lower_bound(parts_.begin(), parts_.end(), event.number,
                          [](const ModulePart& each, std::int64_t number) { return each.event < number; });
-    std::vector<ModulePart> all;
-    for (; part != parts_.end() && part->event == event.number; ++part) all.push_back(*part);
-    if (all.empty()) all.push_back({event.number, event.module, event.amount});
-    return all;
+    if (part == parts_.end() || part->event != event.number)
+      f(ModulePart{event.number, event.module, event.amount});
+    for (; part != parts_.end() && part->event == event.number; ++part) f(*part);
   }
 
   /// For `name_modules`: adds the module at this address, null if it has no call of its own, and returns its number.
