@@ -31,7 +31,8 @@ inline std::string json_text(std::string_view words) {
   return all + '"';
 }
 
-/// The entries of one process, each followed by a comma. `zero`: the time that becomes 0 in the trace.
+/// The entries of one process, each followed by a comma. `zero`: the time that becomes 0 in the trace. `planned`: it is
+/// the plan of a rank that has a process of its own, too.
 class TraceEntries {
  public:
   TraceEntries(int process, double zero, const std::string& name, int rank, bool planned = false)
