@@ -35,7 +35,8 @@ static_assert(
 static_assert(!same_bits<PlanAnd<Same, Use<"layers.*.attention.inner_attention", GatherKeys<dp>>>>);
 static_assert(!same_bits<PlanAnd<Same, Use<"layers.[:2].attention.inner_attention", GatherKeys<dp>>>>);
 static_assert(!same_bits<PlanWith<Colwise, SameBits, "layers.[:1]", "head">>);
-static_assert(!same_bits<PlanWith<Colwise, SameBits, "layers.[:1]", "norm", "head">>);  // nor layers 1 to the last
+static_assert(
+    !same_bits<PlanWith<Colwise, SameBits, "layers.[:1]", "norm", "head">>);  // nor layers 1 to the last
 static_assert(same_bits<PlanWith<Colwise, SameBits, "layers.[:1]", "layers.[1:]", "norm", "head">>);
 static_assert(!same_bits<PlanWith<Colwise, SameBits, "layers.*.attention.w*", "layers.*.mlp.*", "norm",
                                   "head">>);  // projections to latents have the norm's style

@@ -182,12 +182,15 @@ using TwoGathered =
 template <class PlanType>
 inline constexpr bool fits = !IllFormed<plan_problem<Mesh<dp, tp>, PlanType, llm::llama_modules>>;
 static_assert(fits<PlanWith<TwoGathered, SameBits, "layers.[:2].mlp.down">>);
-static_assert(!fits<PlanWith<TwoGathered, SameBits, "layers.[:3].mlp.down">>);  // the third is a sum over ranks
+static_assert(
+    !fits<PlanWith<TwoGathered, SameBits, "layers.[:3].mlp.down">>);  // the third is a sum over ranks
 template <FixedString Where>
-using AndAdapted = PlanWith<llm::LlamaAdapted<llm::LlamaTensorParallel<>, 4, 4, "layers.[:2]">, LowRank<8, 8>, Where>;
+using AndAdapted =
+    PlanWith<llm::LlamaAdapted<llm::LlamaTensorParallel<>, 4, 4, "layers.[:2]">, LowRank<8, 8>, Where>;
 static_assert(fits<AndAdapted<"layers.[2:].mlp.up">> && !fits<AndAdapted<"layers.[1:].mlp.up">>);
 template <FixedString Where>
-using AndSharded = PlanWith<PlanWith<llm::LlamaTensorParallel<>, Zero<3, dp>, "layers.[:2]">, Zero<1, dp>, Where>;
+using AndSharded =
+    PlanWith<PlanWith<llm::LlamaTensorParallel<>, Zero<3, dp>, "layers.[:2]">, Zero<1, dp>, Where>;
 static_assert(fits<AndSharded<"layers.[2:]">> && !fits<AndSharded<"layers.[1:]">>);
 static_assert(!fits<PlanAnd<llm::LlamaTensorParallel<>, Use<"layers.[1:2].attention", int>>>);
 

@@ -157,10 +157,11 @@ constexpr std::vector<NamedSlice> slices_of(std::string_view list = {}) {
 /// slice has, so that all of these have one type.
 template <class PlanType, FixedString List = "">
 inline constexpr auto groups_in_plan = [] {
-  std::array<int, bounds_of(slices_of<PlanType>(List.view())).size() - 1> begins{};
+  constexpr std::size_t count = bounds_of(slices_of<PlanType>(List.view())).size() - 1;
+  std::array<int, count> begins{};
   const auto slices = slices_of<PlanType>(List.view());
   const auto bounds = bounds_of(slices);
-  for (std::size_t i = 0; i < begins.size(); ++i) {
+  for (std::size_t i = 0; i < count; ++i) {
     const auto has = [&](const NamedSlice& each) { return each.slice.has(bounds[i]); };
     begins[i] = std::any_of(slices.begin(), slices.end(), has) ? bounds[i] : -1;
   }

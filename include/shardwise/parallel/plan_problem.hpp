@@ -44,8 +44,9 @@ constexpr std::size_t first_unknown(std::span<const std::string_view> names,
                                     std::span<const ModuleName> modules) {
   const auto is_unknown = [=](std::string_view name) {
     return !slices_a_list(name, modules) ||
-           std::none_of(modules.begin(), modules.end(),
-                        [=](const ModuleName& module) { return is_within(module.name, slice_in(name).first, {name}); });
+           std::none_of(modules.begin(), modules.end(), [=](const ModuleName& module) {
+             return is_within(module.name, slice_in(name).first, {name});
+           });
   };
   return static_cast<std::size_t>(std::find_if(names.begin(), names.end(), is_unknown) - names.begin());
 }

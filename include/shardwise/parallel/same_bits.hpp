@@ -22,8 +22,9 @@ constexpr bool same_bits_of_module() {
     return PlanType::entry_for(Modules[M].name, At) == no_entry;
   } else {
     using Style = typename decltype(style_in_table<PlanType, Modules, M, At>())::type;
-    constexpr bool multiplies = kind == ModuleKind::linear || kind == ModuleKind::norm;
-    return (!multiplies || gives_same_bits<Style>)&&!depends_on_mesh<kind, Style>;
+    constexpr bool may_multiply = kind == ModuleKind::linear || kind == ModuleKind::norm;
+    constexpr bool in_one_order = !may_multiply || gives_same_bits<Style>;
+    return in_one_order && !depends_on_mesh<kind, Style>;
   }
 }
 
