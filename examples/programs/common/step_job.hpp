@@ -129,6 +129,9 @@ inline std::string counted(sw::Index count, const std::string& noun) {
   return std::to_string(count) + " " + noun + plural;
 }
 
+/// "layer" or "3 layers", after "the first".
+inline std::string layers_text(sw::Index count) { return count == 1 ? "layer" : counted(count, "layer"); }
+
 /// Throws `std::invalid_argument` for combinations of options without a plan.
 inline void check_combination(const StepJob& job) {
   const sw::Index stages = sw::Index{job.sizes[0]} * std::max(job.chunks, 1),
@@ -189,6 +192,9 @@ inline void check_combination(const StepJob& job) {
     if (job.model.experts) other = "a model that has experts";
     if (job.embedding != EmbeddingStyle::vocabulary) other = "--embedding other than vocabulary";
     if (job.model.tied && job.zero_level == 3) other = "--zero 3 if the head is tied";
+    if (job.muon && job.model.tied) other = "--optimizer muon if the head is tied";
+    if (job.muon && job.freeze_layers == job.model.layers)
+      other = "--optimizer muon if all layers are frozen";
     if (other) throw std::invalid_argument(std::string("--freeze-layers does not go with ") + other);
   }
   if (job.lora_rank > 0) {
@@ -240,10 +246,10 @@ inline std::string unusual_in(const StepJob& job) {
   if (job.lora_rank > 0) {
     text += "; adapters of rank " + std::to_string(job.lora_rank) + " and alpha " +
             std::to_string(2 * job.lora_rank) + " are trained";
-    if (job.lora_layers > 0) text += " in the last " + counted(job.lora_layers, "layer");
+    if (job.lora_layers > 0) text += " in the last " + layers_text(job.lora_layers);
   }
   if (job.freeze_layers > 0) {
-    text += "; the tokens' table and the first " + counted(job.freeze_layers, "layer") + " are frozen";
+    text += "; the tokens' table and the first " + layers_text(job.freeze_layers) + " are frozen";
   }
   if (job.state == sw::StateType::bf16) text += "; optimizer state in bfloat16";
   if (job.by_counts) text += "; tokens are sent to the ranks of their experts";
