@@ -44,9 +44,11 @@ TEST_CASE("the layers between the first and the last have weights of 8 bits") {
 
 TEST_CASE("slices that do not fit the number of layers are refused, with their names") {
   const Grid mesh(world(), {any, 1});
-  const auto problem_with = [&]<class PlanType>(PlanType, Index layers, std::optional<Index> n = {}) {
+  const auto problem_with = [&]<class PlanType>(PlanType, Index layers, std::optional<Index> n = {},
+                                                LoraSize lora = {}) {
     try {
-      llm::Llama<Grid, PlanType>(mesh, {.features = 16, .layers = layers, .heads = 4, .kv_heads = 4, .n = n});
+      llm::Llama<Grid, PlanType>(
+          mesh, {.features = 16, .layers = layers, .heads = 4, .kv_heads = 4, .lora = lora, .n = n});
     } catch (const std::invalid_argument& problem) {
       return std::string(problem.what());
     }
@@ -59,12 +61,17 @@ TEST_CASE("slices that do not fit the number of layers are refused, with their n
         "the plan names \"layers.[:2]\", from 0 to before 2, but the list has 1 element");
   CHECK(
       problem_with(Ends(), 3) ==
-      "the plan names \"layers.[:2]\" and \"layers.[-2:].mlp.up\", which overlap in a list of 3 elements: 2 "
-      "comes after 1");
-  CHECK(problem_with(FirstFrozen(), 4) == "the plan names \"layers.[:n]\", but no n is given");
+      "the plan names \"layers.[:2]\" and \"layers.[-2:].mlp.up\", whose bounds have another order in a list "
+      "of 3 elements than in a long one: 2 comes after 1");
+  CHECK(problem_with(FirstFrozen(), 4) == "the plan names \"layers.[:n]\", but no config.n is given");
   CHECK(problem_with(FirstFrozen(), 4, 5) ==
         "the plan names \"layers.[:n]\", from 0 to before 5, but the list has 4 elements");
-  CHECK(problem_with(All(), 4, 5) == "n is 5, but no slice of the plan has an n, as \"layers.[:n]\" would");
+  CHECK(problem_with(All(), 4, 5) ==
+        "config.n is 5, but no slice of the plan has an n, as \"layers.[:n]\" would");
+  CHECK(problem_with(llm::LlamaAdapted<All, 3, 6, "layers.[-n:]">(), 4, 0, {5, 5}) ==
+        "LlamaConfig: lora has the rank 5, but where config.n is 0, the plan gives no layer an adapter: set "
+        "another "
+        "n, or leave lora out");
 }
 
 }  // namespace

@@ -42,14 +42,14 @@ namespace detail {
 /// The groups of a list.
 template <class PlanType, FixedString List>
 struct ListGroups {
-  static constexpr std::size_t count = groups_in_plan<PlanType, List>.size();
+  static constexpr auto begins = groups_in_plan<PlanType, List>;
 
   template <template <int> class Element, std::size_t... Group>
   static constexpr auto list(std::index_sequence<Group...>) {
-    if constexpr (count == 1) {
-      return TypeIs<ModulesOf<Element<groups_in_plan<PlanType, List>[0]>>>{};
+    if constexpr (sizeof...(Group) == 1) {
+      return TypeIs<ModulesOf<Element<begins[0]>>>{};
     } else {
-      return TypeIs<SlicedList<Element<groups_in_plan<PlanType, List>[Group]>...>>{};
+      return TypeIs<SlicedList<Element<begins[Group]>...>>{};
     }
   }
 };
@@ -65,12 +65,13 @@ constexpr void for_each_group(auto& list, auto f) {
 /// The type of a list: of its elements from bound `at` on, `Element<at>`.
 template <class PlanType, FixedString List, template <int> class Element>
 using ListOf = typename decltype(detail::ListGroups<PlanType, List>::template list<Element>(
-    std::make_index_sequence<detail::ListGroups<PlanType, List>::count>()))::type;
+    std::make_index_sequence<detail::ListGroups<PlanType, List>::begins.size()>()))::type;
 
 /// The elements of a list to be made: all of `count`, or in a part of the model those from `first` to before `last`.
 struct ListPart {
   Index count = 0;
-  std::optional<Index> n{};  ///< in the plan's slices
+  std::optional<Index> n{};     ///< in the plan's slices
+  const char* name_of_n = "n";  ///< for errors
   Index first = 0, last = std::numeric_limits<Index>::max();
 };
 
@@ -84,8 +85,8 @@ constexpr Index element_at(int bound, const ListPart& part) {
   return from_end ? part.count - place : place;
 }
 
-[[noreturn, gnu::cold]] inline void fail_with_n(Index n) {
-  fail({"n is ", n, ", but no slice of the plan has an n, as \"layers.[:n]\" would"});
+[[noreturn, gnu::cold]] inline void fail_with_n(const ListPart& part) {
+  fail({part.name_of_n, " is ", *part.n, ", but no slice of the plan has an n, as \"layers.[:n]\" would"});
 }
 /// Throws `std::invalid_argument` unless the slices fit the list.
 constexpr void check_slices(const auto& slices, const ListPart& part) {
@@ -93,13 +94,14 @@ constexpr void check_slices(const auto& slices, const ListPart& part) {
   for (const auto& [name, slice] : slices) {
     const Index first = element_at(slice.first, part), last = element_at(slice.last, part);
     has_n |= slice.has_n();
-    if (slice.has_n() && !part.n) fail({"the plan names \"", name, "\", but no n is given"});
+    if (slice.has_n() && !part.n)
+      fail({"the plan names \"", name, "\", but no ", part.name_of_n, " is given"});
     if (first < 0 || last > part.count || first > last || (first == last && !slice.has_n())) {
       fail({"the plan names \"", name, "\", from ", first, " to before ", last, ", but the list has ",
             part.count, part.count == 1 ? " element" : " elements"});
     }
   }
-  if (part.n && !has_n) fail_with_n(*part.n);
+  if (part.n && !has_n) fail_with_n(part);
   const std::vector<int> bounds = bounds_of(slices);
   for (std::size_t i = 0; i + 1 < bounds.size(); ++i) {
     const Index before = element_at(bounds[i], part), after = element_at(bounds[i + 1], part);
@@ -109,21 +111,22 @@ constexpr void check_slices(const auto& slices, const ListPart& part) {
       if (slice.first == bounds[i] || slice.last == bounds[i]) first = name;
       if (slice.first == bounds[i + 1] || slice.last == bounds[i + 1]) second = name;
     }
-    fail({"the plan names \"", first, "\" and \"", second, "\", which overlap in a list of ", part.count,
-          " elements: ", before, " comes after ", after});
+    fail({"the plan names \"", first, "\" and \"", second,
+          "\", whose bounds have another order in a list of ", part.count,
+          " elements than in a long one: ", before, " comes after ", after});
   }
 }
 
 }  // namespace detail
 
 /// Makes the elements of a list: add(group, i) adds number i to its group. Throws `std::invalid_argument` for a slice
-/// beyond the list or without elements (one with an n may have none), for slices that overlap because one counts from
-/// the end, and for an n that is missing or not in the plan.
+/// beyond the list or without elements (one with an n may have none), for slices whose bounds do not have the order of a
+/// long list, and for an n that is missing or not in the plan.
 template <class PlanType, FixedString List>
 constexpr void fill_list(auto& list, const ListPart& part, const auto& add) {
   const auto slices = detail::slices_of<PlanType>(List.view());
   if constexpr (detail::slices_of<PlanType>(List.view()).empty()) {  // what follows takes long to compile
-    if (part.n) detail::fail_with_n(*part.n);
+    if (part.n) detail::fail_with_n(part);
   } else {
     detail::check_slices(slices, part);
   }

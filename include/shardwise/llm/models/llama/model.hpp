@@ -144,13 +144,13 @@ class Llama : public Module<Llama<MeshType, PlanType, T>> {
       tokens.emplace(mesh, config.vocabulary, config.features, Init::normal(config.deviation));
     }
     const Index end = part.first_layer + part.layers;
-    fill_list<Named, "layers.*">(
-        layers, {.count = config.layers, .n = config.n, .first = part.first_layer, .last = end},
-        [&](auto& group, Index i) {
-          group.emplace_back(mesh, config.for_layer(i));
-          if (part.begins_with_mlp && i == part.first_layer) group.back().drop_attention();
-          if (part.ends_with_attention && i + 1 == end) group.back().drop_mlp();
-        });
+    fill_list<Named, "layers.*">(layers, {config.layers, config.n, "config.n", part.first_layer, end},
+                                 [&](auto& group, Index i) {
+                                   group.emplace_back(mesh, config.for_layer(i));
+                                   if (part.begins_with_mlp && i == part.first_layer)
+                                     group.back().drop_attention();
+                                   if (part.ends_with_attention && i + 1 == end) group.back().drop_mlp();
+                                 });
     if (part.ends) norm.emplace(mesh, config.features, config.epsilon, config.norm_offset);
     if (config.tied) {
       if constexpr (!tieable) {
@@ -313,11 +313,13 @@ class Llama : public Module<Llama<MeshType, PlanType, T>> {
     constexpr bool sliced = detail::groups_in<decltype(layers)> != 1;
     if (sliced && part.layers < config_.layers) return;
     const auto adapts = [](const auto& parameter) { return parameter.name.ends_with("lora_A.weight"); };
-    if (!std::ranges::any_of(detail::named_parameters_of(layers), adapts)) {
-      detail::fail({"LlamaConfig: lora has the rank ", config_.lora.rank, " and the alpha ",
-                    config_.lora.alpha,
-                    ", but the plan has no adapters: give it Lora, as LlamaAdapted does, or leave lora out"});
+    if (std::ranges::any_of(detail::named_parameters_of(layers), adapts)) return;
+    if (config_.n) {
+      detail::fail({"LlamaConfig: lora has the rank ", config_.lora.rank, ", but where config.n is ",
+                    *config_.n, ", the plan gives no layer an adapter: set another n, or leave lora out"});
     }
+    detail::fail({"LlamaConfig: lora has the rank ", config_.lora.rank, " and the alpha ", config_.lora.alpha,
+                  ", but the plan has no adapters: give it Lora, as LlamaAdapted does, or leave lora out"});
   }
   constexpr void check_whole() const {
     if (!begins_ || !norm)
