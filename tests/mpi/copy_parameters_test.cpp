@@ -102,6 +102,27 @@ TEST_CASE("a GPT goes to other meshes and back") {
   check_copy(Gpt<Line>(line, config), Gpt<Line>(reversed, config));
 }
 
+TEST_CASE("parameters beyond the limit of a group go in the next messages") {
+  const Line line(sw::world(), {sw::any});
+  using From = Mixed<Line, sw::ColwiseParallel<tp>>;
+  From from(line, 9);
+  Mixed<Line, sw::RowwiseParallel<tp>> to(line, 9);
+  sw::initialize(to, 7);
+  const auto expected = blocks_of(to);
+  sw::initialize(from, 7);
+  for (const int groups : {1, 4}) {
+    const Index limit = groups == 1 ? Index{1} << 26 : 1;
+    sw::initialize(to, 8);
+    mpi_counter::reset();
+    sw::detail::copy_parameters(sw::detail::named_parameters_of(from), sw::detail::named_parameters_of(to),
+                                nullptr, limit);
+    if (mpi_counter::counting()) CHECK(mpi_counter::counts().send.calls <= groups * (line.size() - 1));
+    if (mpi_counter::counting() && groups > 1 && line.size() > 1)
+      CHECK(mpi_counter::counts().send.calls > line.size() - 1);
+    CHECK(blocks_of(to) == expected);
+  }
+}
+
 TEST_CASE("other styles, ZeRO levels and element types; parameters of two names") {
   const Line line(sw::world(), {sw::any});
   const sw::Mesh<dp> data(sw::world(), {sw::any});
@@ -143,6 +164,22 @@ TEST_CASE("from some ranks to others") {
                         Ranks(n / 2, {(n + 1) / 2}));  // if n is even, none is on both
   check_ranks<Cut, Whole>(Ranks(0, {n}), Ranks(n - 1, {1}));
   check_ranks<Whole, Cut>(Ranks(n - 1, {1}), Ranks(n - 1, {n}, {-1}));
+}
+
+TEST_CASE("a rank that lacks the model of its mesh is refused on all ranks") {
+  const Line line(sw::world(), {sw::any});
+  if (line.size() == 1) return;
+  const int last = line.size() - 1;
+  Cut<Line> to(line, 9);
+  for (const int lacking : {0, last}) {
+    std::optional<Cut<Line>> from;
+    if (line.rank() != lacking) from.emplace(line, 9), sw::initialize(*from, 7);
+    const std::string name = "'first.weight'";
+    const std::string problem = lacking == 0 ? "rank 0, the first of the mesh of " + name + ", lacks it"
+                                             : "a rank of the mesh of " + name + " lacks it";
+    CHECK_THROWS_WITH_AS(sw::copy_parameters(from, to, sw::world()), doctest::Contains(problem.c_str()),
+                         std::runtime_error);
+  }
 }
 
 /// A model whose layers are on different ranks.

@@ -22,15 +22,16 @@
 namespace shardwise {
 namespace detail {
 
-/// `job`: all ranks that call it; null if each of them has both models.
+/// `job`: all ranks that call it; null if each of them has both models. Parameters of about `group_bytes` on a rank go
+/// together.
 void copy_parameters(const std::vector<NamedParameter>& from, const std::vector<NamedParameter>& to,
-                     const Communicator* job);
+                     const Communicator* job, Index group_bytes = Index{1} << 26);
 
 }  // namespace detail
 
 /// Copies every parameter of `from` to the parameter of `to` with the same name. If these have different types of
-/// floating-point numbers, each number is rounded to the nearest. Both models are on meshes of one job with the same
-/// ranks; collective over them. About 64 MiB go in one message from each rank to another. Throws
+/// floating-point numbers, each number is rounded to the nearest (from double to bfloat16 first to float). Both models
+/// are on meshes of one job with the same ranks; collective over them. Messages have up to about 64 MiB. Throws
 /// `std::invalid_argument` on every rank, with the name and both shapes, if a parameter is missing from one model, or
 /// differs in shape or in another way in its element type.
 template <class From, class To>
@@ -40,7 +41,7 @@ void copy_parameters(From& from, To& to) {
 /// The same for models on any ranks of a job; collective over `job`, which has all of its ranks. Each model may be a
 /// `std::optional` or a pointer, which is empty on ranks that lack it, or the stages of a pipeline. If several stages
 /// have a parameter, the first one's is copied. Throws `std::runtime_error` on every rank if a parameter has no value,
-/// or a mesh is not of this job.
+/// a rank of its mesh lacks it, or a mesh is not of this job.
 template <class From, class To>
 void copy_parameters(From& from, To& to, const Communicator& job) {
   detail::copy_parameters(detail::named_parameters_of(from), detail::named_parameters_of(to), &job);
@@ -65,6 +66,9 @@ struct PlacedParameter {
   ParameterState* here = nullptr;
 
   std::vector<Index> extents() const { return {at.shape.begin(), at.shape.begin() + at.rank}; }
+  bool is(const PlacedParameter& other) const {
+    return name == other.name && at.of_target == other.at.of_target && at.ranks == other.at.ranks;
+  }
 };
 using PlacedParameters = std::vector<PlacedParameter>;
 
@@ -96,12 +100,20 @@ SHARDWISE_INLINE PlacedParameters placed_on_all(const PlacedParameters& own, con
       each.name = rest.substr(sizeof length, length);
       std::memcpy(&each.at, rest.data() + sizeof length + length, sizeof each.at);
       rest.remove_prefix(sizeof length + length + sizeof each.at);
-      const auto mine = std::ranges::find_if(own, [&](const PlacedParameter& x) {
-        return x.name == each.name && x.at.of_target == each.at.of_target && x.at.ranks == each.at.ranks;
-      });
+      const auto mine = std::ranges::find_if(own, [&](const auto& x) { return x.is(each); });
       if (mine != own.end()) each.here = mine->here;
     }
   }
+  throw_on_all_ranks(job, "copy_parameters", [&] {
+    for (const PlacedParameter& each : all) {
+      if (!each.here && each.at.ranks.find(job.rank()) >= 0)
+        fail({"a rank of the mesh of '", each.name, "' lacks it"});
+    }
+    for (const PlacedParameter& each : own) {
+      if (std::ranges::none_of(all, [&](const auto& x) { return x.is(each); }))
+        fail({"rank ", each.at.ranks.first, ", the first of the mesh of '", each.name, "', lacks it"});
+    }
+  });
   return all;
 }
 
@@ -134,7 +146,8 @@ SHARDWISE_INLINE AnyTensor converted(const AnyTensor& x, DataType type) {
 }
 
 SHARDWISE_INLINE void copy_parameters(const std::vector<NamedParameter>& from,
-                                      const std::vector<NamedParameter>& to, const Communicator* job) {
+                                      const std::vector<NamedParameter>& to, const Communicator* job,
+                                      Index group_bytes) {
   const auto check = [&] {
     for (const NamedParameter& each : from) each.cell->check_set();
     for (const auto* list : {&from, &to}) {
@@ -151,7 +164,6 @@ SHARDWISE_INLINE void copy_parameters(const std::vector<NamedParameter>& from,
   if (job) all = placed_on_all(all, *job);
   for (const PlacedParameter& each : all) counterpart(all, each);
 
-  // Groups of parameters, so that the messages of each group have about 64 MiB per rank.
   Shared<MeshTransfer> together;
   RankGrid sending, receiving;
   Index bytes = 0;
@@ -165,8 +177,7 @@ SHARDWISE_INLINE void copy_parameters(const std::vector<NamedParameter>& from,
     const PlacedParameter& source = counterpart(all, target);
     const Box most = local_box(source.at.shape, source.at.layout, source.at.ranks.sizes, {});  // on any rank
     const Index more = most.elements() * size_of(target.at.type);
-    if (bytes + more > Index{1} << 26 || source.at.ranks != sending || target.at.ranks != receiving)
-      transfer();
+    if (bytes + more > group_bytes || source.at.ranks != sending || target.at.ranks != receiving) transfer();
     sending = source.at.ranks;
     receiving = target.at.ranks;
     bytes += more;
