@@ -6,6 +6,7 @@
 /// writes them with PyTorch; gradients against central differences of these.
 
 #include <shardwise/llm/models/policy_losses.hpp>
+#include <support/mpi_counter.hpp>
 #include <support/plans.hpp>
 
 #include <functional>
@@ -92,10 +93,11 @@ Dense some_targets(Index length, std::uint64_t seed) {
   }
   return targets;
 }
-/// Near `x`, and arbitrary where targets do not count.
+/// Near `x`, and not finite where targets do not count.
 Dense near(const Dense& x, std::uint64_t seed) {
   Dense result = random_dense(x.shape, seed);
-  for (Index i = 0; i < x.size(); ++i) result[i] = x[i] + 0.3 * result[i];
+  for (Index i = 0; i < x.size(); ++i)
+    result[i] = x[i] == 0 ? -std::numeric_limits<double>::infinity() : x[i] + 0.3 * result[i];
   return result;
 }
 Dense masked(Dense x, const Dense& targets) {
@@ -143,6 +145,24 @@ void check_loss(const Found& loss, double expected) {
         tolerance<T> * std::max(1., std::abs(expected)));
 }
 
+/// Whether a dimension is sharded over more ranks than one: then its sum is an all-reduce.
+template <TensorType X>
+bool is_sharded(const X& x, int dim) {
+  bool result = false;
+  for (int axis = 0; axis < 2; ++axis)
+    result |= X::layout[axis] == shard(dim) && x.mesh().sizes()[static_cast<std::size_t>(axis)] > 1;
+  return result;
+}
+/// Calls f, which asks for so many all-reduces and for no other communication.
+auto counted(std::ptrdiff_t all_reduces, auto f) {
+  mpi_counter::reset();
+  const auto result = f();
+  INFO(mpi_counter::counts().text());
+  if (mpi_counter::counting()) CHECK(mpi_counter::counts().all_reduce.calls == all_reduces);
+  if (mpi_counter::counting()) CHECK(mpi_counter::counts().data_calls() == all_reduces);
+  return result;
+}
+
 template <class Logits, class Ids>
 void check_dpo(const typename Logits::MeshOf& mesh, const DpoOptions& options) {
   Tape tape;
@@ -151,14 +171,20 @@ void check_dpo(const typename Logits::MeshOf& mesh, const DpoOptions& options) {
               second = masked(near(rejected.dense(), 4), rejected.targets);
   const auto now = chosen.now(), other = rejected.now();
   using Y = tensor_of<decltype(now)>;
-  const auto loss = DpoLoss(options)(now, other, place<Y>(mesh, first), place<Y>(mesh, second));
+  const auto of_first = place<Y>(mesh, first), of_second = place<Y>(mesh, second);
+  const auto loss = counted(is_sharded(of_first, 1) * 2 + is_sharded(of_first, 0),
+                            [&] { return DpoLoss(options)(now, other, of_first, of_second); });
   check_loss(loss, dpo(options, chosen.dense(), rejected.dense(), first, second));
-  tape.backward(loss);
-  const Dense expected = gradient_of(rejected.logits, [&](const Dense& logits) {
+  counted(0, [&] { return tape.backward(loss), 0; });
+  const double most = std::max(1e-8, tolerance<typename Y::Element>);
+  const Dense of_chosen = gradient_of(chosen.logits, [&](const Dense& logits) {
+    return dpo(options, log_probabilities(logits, chosen.targets), rejected.dense(), first, second);
+  });
+  CHECK(difference(gather(chosen.x.gradient()), of_chosen) <= most);
+  const Dense of_rejected = gradient_of(rejected.logits, [&](const Dense& logits) {
     return dpo(options, chosen.dense(), log_probabilities(logits, rejected.targets), first, second);
   });
-  CHECK(difference(gather(rejected.x.gradient()), expected) <=
-        std::max(1e-8, tolerance<typename Y::Element>));
+  CHECK(difference(gather(rejected.x.gradient()), of_rejected) <= most);
 }
 
 template <class Logits, class Ids>
@@ -169,10 +195,12 @@ void check_grpo(const typename Logits::MeshOf& mesh, const GrpoOptions& options)
   const std::vector<double> advantages{0.7, -1, 2, -0.4, 1.5, -2};
   const auto now = policy.now();
   using Y = tensor_of<decltype(now)>;
-  const auto loss =
-      GrpoLoss(options)(now, place<Y>(mesh, old), place<Y>(mesh, reference), policy.ids, advantages);
+  const auto drawn = place<Y>(mesh, old), other = place<Y>(mesh, reference);
+  const bool tokens = is_sharded(drawn, 1), any = tokens || is_sharded(drawn, 0);
+  const auto loss = counted((options.mean == GrpoMean::tokens ? any : tokens) + any,
+                            [&] { return GrpoLoss(options)(now, drawn, other, policy.ids, advantages); });
   check_loss(loss, grpo(options, policy.dense(), old, reference, policy.targets, advantages));
-  tape.backward(loss);
+  counted(0, [&] { return tape.backward(loss), 0; });
   const Dense expected = gradient_of(policy.logits, [&](const Dense& logits) {
     return grpo(options, log_probabilities(logits, policy.targets), old, reference, policy.targets,
                 advantages);
@@ -200,6 +228,27 @@ TEST_CASE("losses of policies are PyTorch's, with sequences, tokens and classes 
   }
 }
 
+TEST_CASE("where the policy is as it was, each token has the gradient of its ratio, also without a range") {
+  const Mesh<dp, tp> mesh(world(), {any, 1});
+  const Dense targets = some_targets(5, 2);
+  const std::vector<double> advantages{0.7, -1, 2, -0.4, 1.5, -2};
+  Dense expected({sequences, 5});
+  for (Index r = 0; r < targets.size(); ++r) {  // row i has 5 - i % 3 tokens, and row 1 none
+    const Index i = r / 5;
+    if (targets[r] >= 0)
+      expected[r] = -advantages[static_cast<std::size_t>(i)] / static_cast<double>((5 - i % 3) * sequences);
+  }
+  using X = OnGrid<double, 2, Shard<0>, Replicate>;
+  const X values = place<X>(mesh, masked(random_dense({sequences, 5}, 1), targets));
+  const auto ids = place<OnGrid<std::int32_t, 2, Shard<0>, Replicate>>(mesh, targets);
+  for (const double epsilon : {0., 0.2}) {
+    Tape tape;
+    const auto policy = tape.input(values);
+    tape.backward(GrpoLoss({.epsilon = epsilon, .beta = 0.4})(policy, values, values, ids, advantages));
+    CHECK(difference(gather(policy.gradient()), expected) <= 1e-15);
+  }
+}
+
 TEST_CASE("advantages are those of a group") {
   const std::vector<double> rewards{1, 0, 0, 1, 3, 3, 3, 3};
   const std::vector<double> scaled = group_advantages(rewards, 4),
@@ -219,7 +268,11 @@ TEST_CASE("settings and advantages that are refused") {
   CHECK_THROWS_WITH_AS(DpoLoss({.beta = 0}), "DpoLoss: beta is 0, but must be above 0",
                        std::invalid_argument);
   CHECK_THROWS_AS(DpoLoss({.label_smoothing = 0.5}), std::invalid_argument);
-  CHECK_THROWS_AS(GrpoLoss({.epsilon = 1.5}), std::invalid_argument);
+  CHECK_THROWS_WITH_AS(
+      GrpoLoss({.epsilon = 1.5}),
+      "GrpoLoss: epsilon is 1.5, and must be in [0, 1]; epsilon_high is 1.5 and beta 0, which "
+      "must be 0 or more",
+      std::invalid_argument);
   const Mesh<dp, tp> mesh(world(), {any, 1});
   using X = OnGrid<double, 2, Shard<0>, Replicate>;
   const X x = place<X>(mesh, random_dense({sequences, 3}, 1));

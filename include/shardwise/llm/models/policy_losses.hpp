@@ -113,13 +113,14 @@ class GrpoLoss : public Module<GrpoLoss> {
   /// Throws `std::invalid_argument` unless all three numbers are 0 or more, and epsilon at most 1.
   constexpr explicit GrpoLoss(const GrpoOptions& options = {}) : options_(options) {
     if (!(options.epsilon >= 0 && options.epsilon <= 1 && options.epsilon_high >= 0 && options.beta >= 0))
-      detail::fail({"GrpoLoss: epsilon is ", options.epsilon, ", epsilon_high ", options.epsilon_high,
-                    " and beta ", options.beta, ", but must be in [0, 1], and 0 or more"});
+      detail::fail({"GrpoLoss: epsilon is ", options.epsilon, ", and must be in [0, 1]; epsilon_high is ",
+                    options.epsilon_high, " and beta ", options.beta, ", which must be 0 or more"});
   }
 
   /// `old`: with which the tokens were drawn, such as the policy's own values before its first step. `targets`: those
-  /// of the log-probabilities. `advantages`: of each sequence of the whole batch, the same numbers on all ranks. Throws
-  /// `std::invalid_argument`, on every rank, if there are not as many as sequences.
+  /// of the log-probabilities; where they are -100, log-probabilities may be anything. `advantages`: of each sequence
+  /// of the whole batch, the same numbers on all ranks. Throws `std::invalid_argument`, on every rank, if there are not
+  /// as many as sequences.
   template <Operand Policy, Operand Old, Operand Reference, Operand Targets>
   constexpr auto forward(const Policy& policy, const Old& old, const Reference& reference,
                          const Targets& targets, std::span<const double> advantages) const {
@@ -127,16 +128,17 @@ class GrpoLoss : public Module<GrpoLoss> {
     if (std::ssize(advantages) != sequences)
       detail::fail(
           {"GrpoLoss: there are ", std::ssize(advantages), " advantages, but ", sequences, " sequences"});
-    const auto shares = shares_of(policy, targets);
+    const auto counts = not_equal(targets, ignore_index_default);
+    const auto shares = shares_of(policy, counts);
     using OfSequences = tensor_of<decltype(detail::complete<reduced>(sum<1>(shares)))>;
     const auto gains = alongside(
         contract<"st, s -> st">(shares, detail::from_numbers<OfSequences>(policy.mesh(), advantages)),
         policy);
-    const auto ratio = exp(policy - alongside(old, policy));
+    const auto ratio = exp(where(counts, policy - alongside(old, policy), 0.0));
     const auto low = 1 - options_.epsilon, high = 1 + options_.epsilon_high;
-    const auto above = where(greater(ratio, low), ratio, low);
-    const auto gain = minimum(ratio * gains, where(less(above, high), above, high) * gains);
-    const auto difference = alongside(reference, policy) - policy;
+    const auto above = where(greater_equal(ratio, low), ratio, low);
+    const auto gain = minimum(ratio * gains, where(less_equal(above, high), above, high) * gains);
+    const auto difference = where(counts, alongside(reference, policy) - policy, 0.0);
     const auto divergence = (exp(difference) - difference - 1) * alongside(shares, policy);
     return detail::complete<replicate>(sum(options_.beta * divergence - gain));
   }
@@ -145,11 +147,11 @@ class GrpoLoss : public Module<GrpoLoss> {
 
  private:
   /// The share of each token in the mean; 0 if it does not count.
-  constexpr auto shares_of(const auto& policy, const auto& targets) const {
+  constexpr auto shares_of(const auto& policy, const auto& counts) const {
     using X = tensor_of<decltype(policy)>;
     X ones(policy.mesh(), policy.shape());
     detail::Constant::write(ones, 1);
-    const auto counted = where(not_equal(targets, ignore_index_default), ones, 0.0);
+    const auto counted = where(counts, ones, 0.0);
     if (options_.mean == GrpoMean::tokens)
       return div(counted, at_least_one(detail::complete<reduced>(sum(counted))));
     const auto tokens = at_least_one(detail::complete<reduced>(sum<1>(counted)));
