@@ -47,6 +47,17 @@ std::vector<double> expected_of(const LlamaMesh& mesh, const Model& model, std::
   return result;
 }
 
+/// The tokens of a request that has the model for itself.
+template <class Model>
+std::vector<GeneratedToken> alone(const LlamaMesh& mesh, const Model& model,
+                                  const GenerationRequest& request) {
+  ContinuousBatch batch(mesh, model, 1, 20);
+  batch.add(request);
+  std::vector<GeneratedToken> tokens;
+  while (batch.busy()) tokens.push_back(batch.step().at(0));
+  return tokens;
+}
+
 /// `add` continues after each step, so sequences begin while others are being generated.
 template <class Model>
 void check_batch(const LlamaMesh& mesh, const Model& model, ContinuousBatch& batch) {
@@ -71,8 +82,12 @@ void check_batch(const LlamaMesh& mesh, const Model& model, ContinuousBatch& bat
     REQUIRE(std::ssize(one.second) == request.new_tokens);
     CHECK(one.second.back().end == GenerationEnd::length);
     const std::vector<double> expected = expected_of(mesh, model, ids, request.prompt.size());
-    for (std::size_t i = 0; i < expected.size(); ++i)
+    const std::vector<GeneratedToken> same = alone(mesh, model, request);
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      CHECK(one.second[i].id == same.at(i).id);
+      CHECK(one.second[i].log_probability == same[i].log_probability);
       CHECK(std::abs(one.second[i].log_probability - expected[i]) <= 1e-5);
+    }
   }
 }
 
@@ -103,6 +118,12 @@ TEST_CASE("requests that do not fit are refused, a sequence without finite logit
                        std::invalid_argument);
   CHECK_THROWS_WITH_AS(batch.add({.prompt = {61}, .new_tokens = 1}),
                        "the prompt has token 61, but those of the model are 0 to 60", std::invalid_argument);
+  CHECK_THROWS_WITH_AS(
+      ContinuousBatch(
+          std::make_unique<llm::detail::DecodingModelOf<decltype(model), LlamaMesh>>(mesh, model, 2, 8),
+          {61, {5, 3, 7}}),
+      "ContinuousBatch: the known ids end with 61, expected 1 to 61, and ascending holes below that",
+      std::invalid_argument);
   CHECK_FALSE(batch.busy());
   batch.add({.prompt = {1}, .sampling = {.temperature = 0}, .new_tokens = 2});
   const std::int32_t id = batch.step().at(0).id;

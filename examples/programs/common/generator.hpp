@@ -21,29 +21,24 @@ namespace tools {
 template <class Model>
 class CachedModelOf final : public sw::llm::DecodingModel {
  public:
-  CachedModelOf(Model& model, sw::Index rows, sw::Index capacity)
-      : model_(model),
+  CachedModelOf(Model& model, sw::Index cached, sw::Index tokens)
+      : DecodingModel(cached, tokens, model.config().vocabulary),
+        model_(model),
         cache_(model.make_cache(
-            batch_of(model.mesh(), std::vector<std::int32_t>(static_cast<std::size_t>(rows)), rows),
-            capacity)),
-        rows_(rows),
-        capacity_(capacity) {}
+            batch_of(model.mesh(), std::vector<std::int32_t>(static_cast<std::size_t>(cached)), cached),
+            tokens)) {}
 
-  sw::Index rows() const override { return rows_; }
-  sw::Index capacity() const override { return capacity_; }
-  sw::Index vocabulary() const override { return model_.config().vocabulary; }
   void clear(sw::Index row, sw::Index kept) override { cache_.clear(row, kept); }
-  void next(std::span<const sw::Index> rows, std::span<const std::int32_t> ids, std::span<double> numbers,
+  void next(std::span<const sw::Index> some, std::span<const std::int32_t> ids, std::span<double> numbers,
             const std::function<void(const float*)>& f) override {
-    cache_.select(rows);
-    model_.next(batch_of(model_.mesh(), ids, std::ssize(rows)), cache_, numbers,
+    cache_.select(some);
+    model_.next(batch_of(model_.mesh(), ids, std::ssize(some)), cache_, numbers,
                 [&](const auto& logits) { f(logits.data()); });
   }
 
  private:
   Model& model_;
   typename Model::Cache cache_;
-  sw::Index rows_, capacity_;
 };
 
 /// Writes texts with a model. All ranks make the same calls with the same requests, and get the same tokens. A text
@@ -77,9 +72,9 @@ class Generator {
   std::vector<NewToken> step() {
     std::vector<NewToken> result;
     for (sw::llm::GeneratedToken& from : batch_.step()) {
-      NewToken& token =
-          result.emplace_back(NewToken{from.request, from.id, std::move(from.problem), end_of(from.end),
-                                       from.log_probability, std::move(from.most_probable)});
+      NewToken& token = result.emplace_back(NewToken{from.request, from.id, std::move(from.problem),
+                                                     static_cast<TextEnd>(from.end), from.log_probability,
+                                                     std::move(from.most_probable)});
       if (token.end != TextEnd::failed) add_text(texts_.at(token.request), token);
       if (token.end != TextEnd::none) cancel(token.request);
     }
@@ -87,11 +82,6 @@ class Generator {
   }
 
  private:
-  static TextEnd end_of(sw::llm::GenerationEnd end) {
-    if (end == sw::llm::GenerationEnd::none) return TextEnd::none;
-    if (end == sw::llm::GenerationEnd::token) return TextEnd::token;
-    return end == sw::llm::GenerationEnd::length ? TextEnd::length : TextEnd::failed;
-  }
   /// The text that a token adds, and whether it ends the text.
   void add_text(TextStream& stream, NewToken& token) const {
     try {

@@ -35,7 +35,8 @@ struct TextRequest : sw::llm::GenerationRequest {
   }
 };
 
-enum class TextEnd { none, token, text, length, failed };
+/// As `GenerationEnd`, and `text`: with a text that ends it.
+enum class TextEnd { none, token, length, failed, text };
 
 struct NewToken {
   std::size_t request;  ///< the number that `add` returned

@@ -123,7 +123,7 @@ void continue_one(const Writer& writer, const MakeCache& make_cache,
   TextRequest request = writer.request();
   request.prompt = prompt;
   Generator generator(make_cache(1, std::ssize(prompt) + options.new_tokens), writer.known, writer.decode());
-  generator.add(std::move(request));
+  generator.add(request);
   std::vector<std::int32_t> written;
   std::string text;
   TextEnd end = TextEnd::none;
@@ -300,7 +300,7 @@ void talk(const Writer& writer, const MakeCache& make_cache, const sw::llm::Chat
       return;
     }
     request.new_tokens = std::clamp<sw::Index>(request.new_tokens, 1, room);
-    generator.add(std::move(request));
+    generator.add(request);
     std::string answer;
     while (generator.busy()) {
       for (const NewToken& token : generator.step()) {

@@ -30,17 +30,18 @@ namespace shardwise::llm {
 /// derive from it for others, such as a model in stages. All ranks make the same calls.
 class DecodingModel {
  public:
+  DecodingModel(Index cached, Index tokens, Index logits)
+      : rows(cached), capacity(tokens), vocabulary(logits) {}
   virtual ~DecodingModel() = default;
-  /// The rows of the cache, and the tokens for which each has room; and the number of logits.
-  virtual Index rows() const = 0;
-  virtual Index capacity() const = 0;
-  virtual Index vocabulary() const = 0;
   /// Forgets the tokens of a row, except the first `kept`.
   virtual void clear(Index row, Index kept) = 0;
   /// Appends `ids`, [rows, tokens], to these rows, and calls f(logits), [rows, vocabulary], for the tokens after them.
   /// f writes `numbers`, which are zeros. It may run on some ranks only, if all ranks get the numbers.
-  virtual void next(std::span<const Index> rows, std::span<const std::int32_t> ids, std::span<double> numbers,
+  virtual void next(std::span<const Index> some, std::span<const std::int32_t> ids, std::span<double> numbers,
                     const std::function<void(const float* logits)>& f) = 0;
+
+  const Index rows, capacity;  ///< of the cache, and the tokens for which each row has room
+  const Index vocabulary;      ///< the number of logits
 };
 
 namespace detail {
@@ -50,22 +51,18 @@ class DecodingModelOf;
 template <class Model, MeshAxis... Axes>
 class DecodingModelOf<Model, Mesh<Axes...>> final : public DecodingModel {
  public:
-  DecodingModelOf(const Mesh<Axes...>& mesh, const Model& model, Index rows, Index capacity)
-      : mesh_(mesh),
+  DecodingModelOf(const Mesh<Axes...>& mesh, const Model& model, Index cached, Index tokens)
+      : DecodingModel(cached, tokens, model.config().vocabulary),
+        mesh_(mesh),
         model_(model),
-        cache_(model.make_cache(Ids(mesh, {rows, 1}), capacity)),
-        rows_(rows),
-        capacity_(capacity) {}
+        cache_(model.make_cache(Ids(mesh, {cached, 1}), tokens)) {}
 
-  Index rows() const override { return rows_; }
-  Index capacity() const override { return capacity_; }
-  Index vocabulary() const override { return model_.config().vocabulary; }
   void clear(Index row, Index kept) override { cache_.clear(row, kept); }
-  void next(std::span<const Index> rows, std::span<const std::int32_t> ids, std::span<double>,
+  void next(std::span<const Index> some, std::span<const std::int32_t> ids, std::span<double>,
             const std::function<void(const float*)>& f) override {
-    cache_.select(rows);
+    cache_.select(some);
     // The logits of one token are small, so they are gathered on every rank.
-    const Shape<2> shape{std::ssize(rows), std::ssize(ids) / std::ssize(rows)};
+    const Shape<2> shape{std::ssize(some), std::ssize(ids) / std::ssize(some)};
     const auto logits =
         redistribute<On<Axes>...>(model_.next(distribute<On<Axes>...>(mesh_, shape, ids), cache_));
     std::vector<float> numbers(static_cast<std::size_t>(elements(logits.shape())));
@@ -81,7 +78,6 @@ class DecodingModelOf<Model, Mesh<Axes...>> final : public DecodingModel {
   Mesh<Axes...> mesh_;
   const Model& model_;
   decltype(std::declval<const Model&>().make_cache(std::declval<const Ids&>(), Index{})) cache_;
-  Index rows_, capacity_;
 };
 
 }  // namespace detail
@@ -157,20 +153,22 @@ class ContinuousBatch {
 SHARDWISE_INLINE ContinuousBatch::ContinuousBatch(std::unique_ptr<DecodingModel> model, KnownIds known,
                                                   bool reuses_rows)
     : model_(std::move(model)), known_(std::move(known)), reuses_rows_(reuses_rows) {
-  if (model_->rows() < 1) detail::fail({"ContinuousBatch: ", model_->rows(), " rows, expected 1 or more"});
-  const bool holes = known_.holes.empty() || (known_.holes.front() >= 0 && known_.holes.back() < known_.end);
-  if (known_.end < 1 || known_.end > model_->vocabulary() || !holes)
+  if (model_->rows < 1) detail::fail({"ContinuousBatch: ", model_->rows, " rows, expected 1 or more"});
+  const auto& holes = known_.holes;
+  const bool valid = std::ranges::adjacent_find(holes, std::greater_equal<>()) == holes.end() &&
+                     (holes.empty() || (holes.front() >= 0 && holes.back() < known_.end));
+  if (known_.end < 1 || known_.end > model_->vocabulary || !valid)
     detail::fail({"ContinuousBatch: the known ids end with ", known_.end, ", expected 1 to ",
-                  model_->vocabulary(), ", and holes below that"});
-  rows_.resize(static_cast<std::size_t>(model_->rows()));
+                  model_->vocabulary, ", and ascending holes below that"});
+  rows_.resize(static_cast<std::size_t>(model_->rows));
 }
 
 SHARDWISE_INLINE std::size_t ContinuousBatch::add(GenerationRequest request) {
-  request.check(model_->vocabulary(), known_);
+  request.check(model_->vocabulary, known_);
   const Index tokens = std::ssize(request.prompt);
-  if (request.new_tokens > model_->capacity() - tokens) {
+  if (request.new_tokens > model_->capacity - tokens) {
     detail::fail({tokens, " tokens of the prompt and ", request.new_tokens, " new ones are more than the ",
-                  model_->capacity(), " for which a row has room"});
+                  model_->capacity, " for which a row has room"});
   }
   waiting_.emplace_back(next_, std::move(request));
   return next_++;
@@ -254,13 +252,13 @@ SHARDWISE_INLINE void ContinuousBatch::advance(std::span<const Index> rows, std:
   Index most = -1;
   for (const Index row : rows) most = std::max(most, at(row).active->request.most_probable);
   const auto each = static_cast<std::size_t>(2 + 2 * std::clamp<Index>(most, 0, known_.count()));
-  std::vector<double> numbers(rows.size() *
-                              each);  // of a row: the token, its log-probability, the most probable
+  // Of each row: the token, its log-probability, the most probable ones.
+  std::vector<double> numbers(rows.size() * each);
   model_->next(rows, ids, numbers, [&](const float* logits) {
     for (std::size_t i = 0; i < rows.size(); ++i) {
       double* const to = &numbers[i * each];
       try {
-        draw(at(rows[i]), logits + static_cast<Index>(i) * model_->vocabulary(), to);
+        draw(at(rows[i]), logits + static_cast<Index>(i) * model_->vocabulary, to);
       } catch (const std::invalid_argument&) {
         *to = -1;  // ranks of other stages must learn it, too
       }

@@ -48,7 +48,7 @@ struct GeneratedToken {
   std::size_t position;  ///< in the sequence, from 0 on
   std::int32_t id;
   GenerationEnd end = GenerationEnd::none;  ///< why the sequence ends with this token, if it does
-  double log_probability = 0;               ///< natural, before the sampling options
+  double log_probability = 0;               ///< natural, among the known ids, before the options
   std::vector<TokenProbability> most_probable{};
   std::string problem{};  ///< why the sequence has failed, if it has
 };
