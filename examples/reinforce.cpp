@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// @file
-/// A small Llama learns from what it generates: its reward is the part of its letters that are an e. It is trained in
+/// A small Llama learns from what it generates: its reward is the share of e among its letters. It is trained in
 /// double on one mesh, and generates in float on another.
 
 #include <cstdio>
@@ -35,13 +35,13 @@ int main(int argc, char** argv) {
       std::vector<double> old(written.size()), rewards(texts);
       for (std::size_t i = 0; i < texts; ++i)
         batch.add({.prompt = {0}, .seed = step * texts + i, .new_tokens = letters});
-      while (batch.busy()) {
+      while (batch.busy())
         for (const auto& token : batch.step()) {
+          if (token.id < 0) throw std::runtime_error(token.problem);
           const std::size_t i = token.request % texts, at = i * length + token.position;
           written[at + 1] = targets[at] = token.id, old[at] = token.log_probability;
           rewards[i] += token.id == 'e' - 'a' ? 1. / letters : 0;
         }
-      }
       const auto rows = [&](const auto& all) {  // each rank along dp has some texts
         return sw::distribute<sw::Shard<0>, sw::Replicate>(mesh, {texts, length}, all);
       };
