@@ -99,9 +99,9 @@ SHARDWISE_INLINE std::string module_table(const EventLog& log, const std::vector
   const ModuleTraffic& sum = all.back();
   std::string table;
   const auto line = [&](const std::string& name, auto cell, const std::string& seconds) {
-    std::string text = "  " + detail::column(name, 38);
+    std::string text = "  " + detail::text_column(name, 38);
     for (std::size_t p = 0; p < phases; ++p) {
-      if (sum.traffic[p].calls > 0) text += detail::column(cell(p), 26);
+      if (sum.traffic[p].calls > 0) text += detail::text_column(cell(p), 26);
     }
     if (sum.seconds > 0) text += seconds;
     table += text.substr(0, text.find_last_not_of(' ') + 1) + "\n";

@@ -32,7 +32,7 @@ inline std::string scaled_text(double value, double step, std::initializer_list<
 }
 
 /// A column of a table.
-inline std::string column(std::string text, std::size_t width) {
+inline std::string text_column(std::string text, std::size_t width) {
   text.resize(std::max(width, text.size() + 1), ' ');
   return text;
 }
@@ -56,7 +56,7 @@ inline std::string bytes_text(std::int64_t bytes) {
 }
 /// "1 call      16.00 MiB"
 inline std::string traffic_text(const Traffic& traffic) {
-  return detail::column(std::to_string(traffic.calls) + (traffic.calls == 1 ? " call" : " calls"), 12) +
+  return detail::text_column(std::to_string(traffic.calls) + (traffic.calls == 1 ? " call" : " calls"), 12) +
          bytes_text(traffic.bytes);
 }
 /// "3.14 TFLOP", "512 FLOP".

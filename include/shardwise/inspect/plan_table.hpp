@@ -55,9 +55,9 @@ SHARDWISE_INLINE std::string plan_columns(std::initializer_list<TitledPlan> colu
                                           std::string (*text_of)(AxisSet, const char*)) {
   std::string text;
   const auto row = [&](const std::string& what, auto cell) {
-    text += "  " + column(what, 38);
+    text += "  " + text_column(what, 38);
     for (const TitledPlan& each : columns) {
-      text += &each + 1 < columns.end() ? column(cell(each), 24) : cell(each) + "\n";
+      text += &each + 1 < columns.end() ? text_column(cell(each), 24) : cell(each) + "\n";
     }
   };
   // Adds a row of numbers, unless all are 0. Returns whether it did.
@@ -78,19 +78,19 @@ SHARDWISE_INLINE std::string plan_columns(std::initializer_list<TitledPlan> colu
                         [&](const TitledPlan& each) { return traffic(each) == Traffic{}; }))
           continue;
         communicates = true;
-        row(column(name_of(static_cast<Phase>(p)), 10) + column(name_of(static_cast<Collective>(kind)), 16) +
-                text_of(set, "+"),
+        row(text_column(name_of(static_cast<Phase>(p)), 10) +
+                text_column(name_of(static_cast<Collective>(kind)), 16) + text_of(set, "+"),
             [&](const TitledPlan& each) { return traffic_text(traffic(each)); });
       }
     }
   }
   if (!communicates) row("no collectives", [](const TitledPlan&) { return std::string(); });
   for (int p = 0; p < phases; ++p) {
-    row_of(column(name_of(static_cast<Phase>(p)), 10) + "to other hosts", bytes_text,
+    row_of(text_column(name_of(static_cast<Phase>(p)), 10) + "to other hosts", bytes_text,
            [=](const Record& record) { return record.to_other_hosts[p]; });
   }
   for (int p = 0; p < phases; ++p) {
-    row_of(column(name_of(static_cast<Phase>(p)), 10) + "arithmetic", flops_text,
+    row_of(text_column(name_of(static_cast<Phase>(p)), 10) + "arithmetic", flops_text,
            [=](const Record& record) { return record.flops[p]; });
   }
   for (int u = 0; u < memory_uses; ++u) {
