@@ -137,10 +137,6 @@ template <class T>
 concept is_plan = requires {
   T::names;
 };
-}  // namespace detail
-
-namespace detail {
-
 /// A plan's slices of `list`, such as "layers.*"; all slices if it is empty.
 template <class PlanType>
 constexpr std::vector<NamedSlice> slices_of(std::string_view list = {}) {
@@ -153,7 +149,7 @@ constexpr std::vector<NamedSlice> slices_of(std::string_view list = {}) {
   return found;
 }
 
-/// Where groups of elements begin that no bound of a slice of `List` divides, or of any list; -1 for those that no
+/// Where groups of elements begin that no bound of a slice of `List`, or of any list, divides; -1 for those that no
 /// slice has, so that all of these have one type.
 template <class PlanType, FixedString List = "">
 inline constexpr auto groups_in_plan = [] {
@@ -167,17 +163,6 @@ inline constexpr auto groups_in_plan = [] {
   }
   return begins;
 }();
-
-/// The style of module number `M` of a table, in the elements from bound `At` on.
-template <class PlanType, const auto& Modules, std::size_t M, int At>
-constexpr auto style_in_table() {
-  constexpr auto name = [] {
-    FixedString<Modules[M].name.size() + 1> text;
-    std::ranges::copy(Modules[M].name, text.text);
-    return text;
-  }();
-  return PlanType::template style_for<name, At>();
-}
 
 }  // namespace detail
 
@@ -241,10 +226,6 @@ struct StyleProblem<MeshType, Kind, NoStyle<PlanType, Module>, Rest...> {
   using type = layout_error<Reason::plan_leaves_a_module_without_a_style, Expected<name_type<Wanted>>,
                             Got<name_type<Nearest>>>;
 };
-
-}  // namespace detail
-
-namespace detail {
 
 /// Whether one of `names` names this module, or one that it is in, in the elements from bound `at` on.
 constexpr bool is_within(std::string_view module, int at, std::initializer_list<std::string_view> names) {

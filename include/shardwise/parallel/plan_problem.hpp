@@ -94,6 +94,17 @@ constexpr PlanFault plan_fault(Plan<Uses...>, const std::array<ModuleName, Count
   return {};
 }
 
+/// The style of module number `M` of a table, in the elements from bound `At` on.
+template <class PlanType, const auto& Modules, std::size_t M, int At>
+constexpr auto style_in_table() {
+  constexpr auto name = [] {
+    FixedString<Modules[M].name.size() + 1> text;
+    std::ranges::copy(Modules[M].name, text.text);
+    return text;
+  }();
+  return PlanType::template style_for<name, At>();
+}
+
 /// An error if a module cannot have its style on this mesh, or `void`.
 template <class MeshType, class PlanType, const auto& Modules,
           class Each = std::make_index_sequence<Modules.size() * groups_in_plan<PlanType>.size()>>

@@ -6,7 +6,7 @@
 /// `same_bits`: whether a plan gives each number of a model's result the same bits in any batch and on any mesh.
 
 #include <shardwise/kernel/fold.hpp>
-#include <shardwise/parallel/plan.hpp>
+#include <shardwise/parallel/plan_problem.hpp>
 
 namespace shardwise {
 
