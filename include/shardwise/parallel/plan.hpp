@@ -186,6 +186,7 @@ struct PlanFor : std::conditional_t<detail::is_plan<PlanType>, PlanType, Plan<>>
 /// `SlicedList`), or those that no slice names.
 template <class PlanType, FixedString Prefix, int At = -1>
 struct PlanBelow {
+  /// Its bound, or else the one of a plan above it.
   static constexpr int at(int above) { return At == -1 ? above : At; }
   template <FixedString Module, int Above>
   static constexpr auto style_for() {
@@ -244,6 +245,7 @@ constexpr bool is_within(std::string_view module, int at, std::initializer_list<
 /// `Where` names: `PlanWith<MyPlan, Frozen, "tokens", "layers.[:4]">`.
 template <class PlanType, class Extra = void, FixedString... Where>
 struct PlanWith : PlanType {
+  /// Whether a module has the style `Extra`, in the elements from bound `at` on.
   static constexpr bool adds_to(std::string_view module, int at) {
     return sizeof...(Where) == 0 || detail::is_within(module, at, {Where.view()...});
   }
