@@ -162,7 +162,7 @@ void multiply_rows(Index steps, X x, W w, C* y, Index ldy, Index columns, bool a
   }
   const auto write = [&](Index count) {
 #pragma GCC unroll 8
-    for (int r = 0; r < R; ++r) {
+    for (Index r = 0; r < R; ++r) {
 #pragma GCC unroll 8
       for (Index c = 0; c < count; ++c) {
         C& to = y[r * ldy + c];
@@ -182,12 +182,12 @@ struct RowSums;
 template <int R, int P1, class T, class C>
 void multiply_all_rows(Index first, Index m, Index columns, Index steps, auto rows_of, auto panel_of, C* y,
                        Index ldy, bool accumulate) {
-  constexpr int P = R == 1 ? P1 : columns_together;
+  constexpr int taken = R == 1 ? P1 : columns_together;
   for (; first + R <= m; first += R) {
     const auto rows = rows_of.template operator()<R>(first);
-    for (Index j = 0; j < columns; j += P) {
-      multiply_rows<R, P, T>(steps, rows, panel_of(j), y + first * ldy + j, ldy,
-                             std::min<Index>(P, columns - j), accumulate);
+    for (Index j = 0; j < columns; j += taken) {
+      multiply_rows<R, taken, T>(steps, rows, panel_of(j), y + first * ldy + j, ldy,
+                                 std::min<Index>(taken, columns - j), accumulate);
     }
   }
   if constexpr (R > 1) {
@@ -205,10 +205,10 @@ void row_product(Index m, Index n, Index k, const T* x, Index ldx, const T* w, I
   using C = compute_t<T>;
   using Stored = typename detail::RowLanes<T>::Stored;
   constexpr bool wide = !std::is_same_v<T, C>;
-  constexpr Index depth = detail::block_depth<T>, P = detail::columns_together,
+  constexpr Index depth = detail::block_depth<T>, side = detail::columns_together,
                   lanes = detail::RowLanes<T>::count, most_rows = 512;
   const bool few = m <= few_rows;
-  const Index most = few ? 2 * P : 48 * P;
+  const Index most = few ? 2 * side : 48 * side;
   for (; m > most_rows; m -= most_rows, x += most_rows * ldx, y += most_rows * ldy)
     row_product(most_rows, n, k, x, ldx, w, ldw, y, ldy);
   for (Index first = 0; first < n; first += most) {
@@ -240,8 +240,8 @@ void row_product(Index m, Index n, Index k, const T* x, Index ldx, const T* w, I
       if (in_place == columns) continue;
       Stored* const packed = scratch<detail::RowsOfW, Stored>(most * depth);
       const auto at = [&](Index j) { return packed + j * steps * lanes; };
-      for (Index j = 0; in_place + j < columns; j += P) {
-        detail::pack_rows<detail::columns_together>(std::min(P, columns - in_place - j), width,
+      for (Index j = 0; in_place + j < columns; j += side) {
+        detail::pack_rows<detail::columns_together>(std::min(side, columns - in_place - j), width,
                                                     w + (first + in_place + j) * ldw + p, ldw, at(j));
       }
       Stored* const packed_x = scratch<detail::RowsOfX, Stored>(detail::rows_together * depth);
