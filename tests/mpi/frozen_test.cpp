@@ -8,15 +8,13 @@
 #include <doctest/doctest.h>
 #include <shardwise/checkpoint/contents.hpp>
 #include <shardwise/llm/models/llama/model.hpp>
-#include <shardwise/nn/linear_cross_entropy_loss.hpp>
-#include <shardwise/pipeline/pipeline.hpp>
-#include <shardwise/schedule/one_forward_one_backward.hpp>
 #include <shardwise/shardwise.hpp>
 
 #include <algorithm>
 #include <string>
 #include <vector>
 
+#include "gradients_in_pipeline.hpp"
 #include "ids_on.hpp"
 #include "module_check.hpp"
 
@@ -258,33 +256,13 @@ TEST_CASE("an optimizer has groups and state of what is trained alone, and refus
 
 // ---- Pipelines ----------------------------------------------------------------------------------------------------
 
-template <class PlanType>
-Outcome in_pipeline(const Mesh<pp, dp, tp>& job, bool tied) {
-  using Stage = llm::Llama<Grid, PlanType, double>;
-  const Pipeline pipeline(job, zb_h1(job.size<pp>(), 2));
-  const llm::LlamaConfig config = config_of(tied);
-  auto stages = pipeline.stages([&](int stage, const Grid& mesh) {
-    return Stage(mesh, config, llm::LlamaPart::of(config, pipeline.schedule().rank_of_stage, stage));
-  });
-  initialize(stages, 5);
-  pipeline.run(
-      stages, Shape<3>{4, 6, config.features},
-      [&](Tape& tape, Stage& part, int i) { return part.begin(tape.constant(ids_on(pipeline.mesh(), i))); },
-      [](Stage& part, const auto& x) { return part.middle(x); },
-      [&](Stage& part, const auto& x, int i) {
-        return part.end(x, ids_on(pipeline.mesh(), i + 1), LinearCrossEntropyLoss());
-      });
-  pipeline.clip_gradients(stages, 1e9);
-  return gradients_of(stages);
-}
-
 TEST_CASE("in pipelines, with a table that two stages have") {
   const int ranks = world().size();
   const Mesh<pp, dp, tp> job(world(), {ranks % 3 == 0 ? 3 : ranks % 2 == 0 ? 2 : 1, any, 1});
   for (const bool tied : {false, true}) {
-    const Outcome right = in_pipeline<All>(job, tied);
-    for (const auto& found :
-         {in_pipeline<Part>(job, tied), in_pipeline<PlanWith<Part, FullyShard<dp>>>(job, tied)}) {
+    const Outcome right = gradients_in_pipeline<All>(job, config_of(tied));
+    for (const auto& found : {gradients_in_pipeline<Part>(job, config_of(tied)),
+                              gradients_in_pipeline<PlanWith<Part, FullyShard<dp>>>(job, config_of(tied))}) {
       for (const auto& each : found) {
         const auto& [name, numbers] = each;
         INFO(each.first);

@@ -9,11 +9,9 @@
 #include <doctest/doctest.h>
 #include <shardwise/llm/models/adapter_files.hpp>
 #include <shardwise/llm/models/llama/model.hpp>
-#include <shardwise/nn/linear_cross_entropy_loss.hpp>
-#include <shardwise/pipeline/pipeline.hpp>
-#include <shardwise/schedule/one_forward_one_backward.hpp>
 #include <shardwise/shardwise.hpp>
 
+#include "gradients_in_pipeline.hpp"
 #include "ids_on.hpp"
 #include "module_check.hpp"
 #include "scratch_folder.hpp"
@@ -155,32 +153,13 @@ TEST_CASE("layers before the first trained one keep nothing, and have no backwar
 
 // ---- Pipelines, files ----------------------------------------------------------------------------------------------
 
-template <class PlanType>
-Outcome in_pipeline(const Mesh<pp, dp, tp>& job, const llm::LlamaConfig& config) {
-  using Stage = llm::Llama<Grid, PlanType, double>;
-  const Pipeline pipeline(job, zb_h1(job.size<pp>(), 2));
-  auto stages = pipeline.stages([&](int stage, const Grid& mesh) {
-    return Stage(mesh, config, llm::LlamaPart::of(config, pipeline.schedule().rank_of_stage, stage));
-  });
-  initialize(stages, 5);
-  pipeline.run(
-      stages, Shape<3>{4, 6, config.features},
-      [&](Tape& tape, Stage& part, int i) { return part.begin(tape.constant(ids_on(pipeline.mesh(), i))); },
-      [](Stage& part, const auto& x) { return part.middle(x); },
-      [&](Stage& part, const auto& x, int i) {
-        return part.end(x, ids_on(pipeline.mesh(), i + 1), LinearCrossEntropyLoss());
-      });
-  pipeline.clip_gradients(stages, 1e9);
-  return gradients_of(stages);
-}
-
 TEST_CASE("in pipelines, slices are those of the whole model") {
   const int ranks = world().size();
   const Mesh<pp, dp, tp> job(world(), {ranks % 3 == 0 ? 3 : ranks % 2 == 0 ? 2 : 1, any, 1});
-  const Outcome right = in_pipeline<All>(job, config_of());
+  const Outcome right = gradients_in_pipeline<All>(job, config_of());
   for (const Index n : {1, 3}) {
     INFO("n ", n);
-    const Outcome found = in_pipeline<FirstFrozen>(job, config_of(n));
+    const Outcome found = gradients_in_pipeline<FirstFrozen>(job, config_of(n));
     for (const auto& [name, gradient] : right) {
       INFO(name);
       REQUIRE(found.contains(name) != is_frozen(name, n));

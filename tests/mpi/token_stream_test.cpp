@@ -305,7 +305,7 @@ TEST_CASE("an encoder may make no tokens of a piece, or throw anything") {
   const sw::llm::StreamOptions in_order{.piece = 42, .shuffle = false};
   TokenStream stream(sw::world(), {folder.path()}, Odd(), in_order);
   tokens_of(stream, 0, 1);
-  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));  // in which it would go on
   CHECK(Odd::calls <= 200);  // it does not go through the text again and again
   CHECK(tokens_of(stream, 1, 30) == std::vector<std::int32_t>(30 * 42, 'a'));
   TokenStream none(sw::world(), {b}, Odd(), in_order);

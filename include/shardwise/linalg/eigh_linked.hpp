@@ -169,8 +169,8 @@ void eigh_of_blocks(const Scalapack&, const MeshView& mesh, SquareBlocks& on, T*
 ///
 /// Throws `std::invalid_argument` if the block is below 1, if a is not square, or on all ranks if it is not symmetric
 /// (as `eigsh`). All ranks throw the same `std::runtime_error` if a, or the sum of magnitudes in a row, is not finite,
-/// or if the library returns an error. Messages of the library are in no plan; there is no dry run and no simulation.
-/// Collective.
+/// or if the library returns an error. Plans do not count the library's messages, and dry meshes and simulations cannot
+/// call it. Collective.
 template <class... Placements, TensorType A, class Library,
           WellFormed Fine =
               detail::distributed_problem<typename A::Element, 2, typename A::MeshOf, Placements...>>

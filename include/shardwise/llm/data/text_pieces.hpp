@@ -34,7 +34,7 @@ std::vector<std::int32_t> tokens_of(const TextPiece& piece, const Encoder& token
 class TextPieces {
  public:
   /// Throws `std::invalid_argument` unless pieces have 16 to 2^40 bytes, and `std::runtime_error`, with the name, for a
-  /// file that cannot be examined, or with all paths, if there is no text at all.
+  /// file that cannot be examined, or with all paths, if all files are empty.
   TextPieces(const std::vector<Path>& paths, Index bytes) : bytes_(bytes) {
     constexpr Index most = Index{1} << 40;
     if (bytes < 16 || bytes > most) fail({"pieces of ", bytes, " bytes of text, expected 16 to ", most});

@@ -46,7 +46,7 @@ struct StreamPosition {
 class TokenStream {
  public:
   /// Opens no file yet, but lists them with their sizes and times. Each file is a document, as in `open_token_corpus`.
-  /// Collective. Throws on all ranks: `std::runtime_error` if one cannot list them, if there is no text, or for
+  /// Collective. Throws on all ranks: `std::runtime_error` if one cannot list them, if all are empty, or for
   /// `.piece` out of range; `std::invalid_argument` if one sees other files than the first, or has another tokenizer or
   /// other options.
   template <TextEncoder Encoder>

@@ -42,7 +42,7 @@ struct GenerationRequest {
 /// Why a sequence ends: with a token that ends it, with its last token, or because its logits are not finite.
 enum class GenerationEnd : std::uint8_t { none, token, length, failed };
 
-/// A new token of a sequence. If the sequence has failed, there is no token: the id is -1.
+/// A new token of a sequence. The id is -1 if the sequence has failed instead.
 struct GeneratedToken {
   std::size_t request;   ///< the number that `add` returned
   std::size_t position;  ///< in the sequence, from 0 on
