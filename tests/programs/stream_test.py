@@ -81,7 +81,7 @@ def main(folder):
     parts = [part for file in files for part in pieces((text / file.name).read_bytes())]
     memory = folder / "memory"
     memory.write_bytes(b"".join(parts[i] for epoch in range(3) for i in permuted(len(parts), epoch)))
-    steps = sum(map(len, parts)) * 3 // 2 // 256  # an epoch and a half
+    steps = -(-sum(map(len, parts)) * 3 // 2 // 256)  # an epoch and a half, rounded up, whatever the files are
     streamed = ["--stream", "--seed", SEED]
     # `in_order` of a text in another order, from memory, against a stream.
     meshes = [(1, []), (2, ["--tp", 2]), (4, ["--tp", 2, "--zero", 1, "--micro-batches", 2])]
