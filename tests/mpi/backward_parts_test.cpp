@@ -3,7 +3,7 @@
 
 /// @file
 /// A backward pass in two parts, inputs first and parameters later, gives the bits of one in one; also through units,
-/// recomputed layers and a task beside it.
+/// recomputed layers and a task beside it, and between hosts.
 
 #include <doctest/doctest.h>
 #include <shardwise/llm/models/llama/model.hpp>
@@ -53,8 +53,8 @@ Outcome gradients(const Grid& mesh, bool in_parts, bool recomputes) {
   return gradients_of(model);
 }
 
-TEST_CASE("a backward pass in two parts") {
-  for (const Grid& mesh : data_by_tensor_meshes()) {
+void check_on(const std::vector<Grid>& meshes) {
+  for (const Grid& mesh : meshes) {
     if (config.heads % mesh.size<tp>() != 0) continue;
     for (const bool recomputes : {false, true}) {
       INFO("dp ", mesh.size<dp>(), " tp ", mesh.size<tp>(), " recomputes ", recomputes);
@@ -63,6 +63,11 @@ TEST_CASE("a backward pass in two parts") {
       CHECK(gradients<3>(mesh, true, recomputes) == gradients<3>(mesh, false, recomputes));
     }
   }
+}
+
+TEST_CASE("a backward pass in two parts") { check_on(data_by_tensor_meshes()); }
+TEST_CASE("… and between hosts, where a whole pass postpones gradients of parameters") {
+  check_on(data_by_tensor_meshes(world().on_hosts(world().rank())));
 }
 
 }  // namespace

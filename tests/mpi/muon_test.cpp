@@ -103,6 +103,10 @@ void check_all_layouts(const MuonUpdate& settings) {
   check_equal(trained<T, Shard<0>, Shard<1>, 1>(mesh, settings, 3), expected);
   check_equal(trained<T, Shard<1>, Reduced, 2>(mesh, settings, 3), expected);
   check_equal(trained<T, Shard<0>, Shard<0>, 3>(mesh, settings, 3), expected);
+  // Between hosts, stacks travel while others are changed.
+  const Grid spread(world().on_hosts(world().rank()), {any, mesh.size<tp>()});
+  check_equal(trained<T, Reduced, Reduced, 0>(spread, settings, 3), expected);
+  check_equal(trained<T, Shard<0>, Shard<1>, 2>(spread, settings, 3), expected);
 }
 TEST_CASE("updates are bit-equal to one rank's in every layout and at every ZeRO level: float") {
   check_all_layouts<float>({.rate = 0.02});

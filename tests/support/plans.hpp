@@ -118,12 +118,12 @@ CommunicationPlan<Axes...> agreed_plan(const Mesh<Axes...>& mesh, const F& step)
 }
 
 /// Every mesh of a data and a tensor axis that this job can make, with up to 4 ranks along the second.
-inline std::vector<Mesh<dp, tp>> data_by_tensor_meshes() {
-  const int ranks = world().size();
+inline std::vector<Mesh<dp, tp>> data_by_tensor_meshes(const Communicator& all = world()) {
+  const int ranks = all.size();
   std::vector<Mesh<dp, tp>> meshes;
   for (int data = 1; data <= ranks; ++data) {
     if (ranks % data == 0 && ranks / data <= 4)
-      meshes.emplace_back(world(), std::array<int, 2>{data, ranks / data});
+      meshes.emplace_back(all, std::array<int, 2>{data, ranks / data});
   }
   return meshes;
 }

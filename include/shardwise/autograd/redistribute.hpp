@@ -29,10 +29,18 @@ class RedistributeNode final : public TapeNode {
  public:
   /// `like`: the gradient of the result, without a block; `to`: the layout of the operand's gradient; `as`: the element
   /// types of messages.
-  constexpr RedistributeNode(const AnyTensor& like, const Layout& to, const Communication& as,
+  constexpr RedistributeNode(Tape& tape, const AnyTensor& like, const Layout& to, const Communication& as,
                              const ElementSum& elements, Shared<GradientSlot> from,
                              const Shared<GradientSlot>& slot)
-      : like_(like), to_(to), as_(as), elements_(elements), operand_(std::move(from)), slot_(slot) {
+      : tape_(tape),
+        like_(like),
+        to_(to),
+        as_(as),
+        elements_(elements),
+        operand_(std::move(from)),
+        slot_(slot),
+        to_other_hosts_(goes_to_other_hosts()) {
+    if (to_other_hosts_) tape_.expect_messages();
     if (like_.mesh.recorder()) slot_->onward = packed(to_);
   }
   [[gnu::noinline]] constexpr void send_back() {
@@ -40,8 +48,15 @@ class RedistributeNode final : public TapeNode {
     if (!dy) return;
     Recorder* recorder = like_.mesh.recorder();
     if (recorder && operand_->use() == MemoryUse::activation) find_waste(*recorder);
-    AnyTensor dx =
-        redistributed_to(like_.with(like_.layout, std::move(dy)), to_, as_.backward_of(like_.type));
+    AnyTensor dx = like_.with(like_.layout, std::move(dy));
+    const DataType travels = as_.backward_of(like_.type);
+    if (to_other_hosts_) {
+      const Shared<AnyInFlight> sent = last_step(std::move(dx), to_, travels);
+      tape_.compute_while_waiting();
+      dx = sent->finish();
+    } else {
+      dx = redistributed_to(std::move(dx), to_, travels);
+    }
     operand_->add(std::move(dx.buffer), elements_, recorder);
   }
   constexpr bool pull_back(BackwardPart) override {
@@ -50,6 +65,14 @@ class RedistributeNode final : public TapeNode {
   }
 
  private:
+  /// Whether its last collective is between hosts.
+  constexpr bool goes_to_other_hosts() const {
+    if (!like_.mesh.has_several_hosts()) return false;
+    const Route way = route_of(like_, to_);
+    if (way.begin() == way.end()) return false;
+    const Step& last = *(way.end() - 1);
+    return last.kind != Collective::none && like_.mesh.crosses_hosts(last.axes);
+  }
   /// Two kinds of waste show where the gradient of a value arrives. The same redistribution has brought a contribution
   /// before: one would do for both readers. Or the gradient is all-reduced, and each rank then keeps its part, because
   /// the value was gathered: the sum could stay pending until then.
@@ -94,12 +117,14 @@ class RedistributeNode final : public TapeNode {
                    like_.mesh.recorded(changed_axes(from, to_, sizes)), static_cast<std::int64_t>(bytes));
   }
 
+  Tape& tape_;
   AnyTensor like_;
   Layout to_;
   Communication as_;
   const ElementSum& elements_;
   Shared<GradientSlot> operand_;
   ResultSlot slot_;
+  bool to_other_hosts_;
 };
 
 /// Records a `RedistributeNode`; the arguments are those of its constructor.
@@ -108,7 +133,7 @@ SHARDWISE_ONCE(void, record_redistribution,
                 const ElementSum& elements, const Shared<GradientSlot>& from,
                 const Shared<GradientSlot>& slot),
                (tape, like, to, as, elements, from, slot),
-               (void)tape.record<RedistributeNode>(like, to, as, elements, from, slot))
+               (void)tape.record<RedistributeNode>(tape, like, to, as, elements, from, slot))
 
 template <class X, bool Tracked, class... Arguments>
 struct Redistributed<Var<X, Tracked>, Arguments...>
@@ -148,6 +173,28 @@ constexpr auto redistribute_to(const X&, const detail::Communication& = {}) {
   }
 }
 
+namespace detail {
+
+/// `y`, the value of `x` in another layout, on the tape of `x`.
+template <TensorType Y, Operand X>
+constexpr auto redistributed_on_tape(Y y, const X& x, const Communication& as) {
+  return on_common_tape(
+      std::move(y),
+      [&](Tape& tape, const Y& result, const auto& slot) {
+        using From = tensor_of<X>;
+        record_redistribution(tape, AnyTensor(result).with(cotangent_of<Y>::layout, Buffer()),
+                              cotangent_of<From>::layout, as, element_sum<typename Y::Element>, slot_of(x),
+                              slot);
+        if constexpr (OperandTraits<X>::tracked && same_data(From::layout, Y::layout)) {
+          return x.recipe();
+        }
+        return Shared<Recipe>();
+      },
+      x);
+}
+
+}  // namespace detail
+
 /// `x` in the layout of the tensor type `Y`; on a tape if `x` is.
 template <TensorType Y, class X>
   requires is_var<X>
@@ -156,20 +203,64 @@ constexpr auto redistribute_to(X x, const detail::Communication& as = {}) {
     return x;
   } else {
     Y y = redistribute_to<Y>(std::move(x).release(), as);  // x keeps its tape, slot and recipe
-    return on_common_tape(
-        std::move(y),
-        [&](Tape& tape, const Y& result, const auto& slot) {
-          using From = tensor_of<X>;
-          detail::record_redistribution(
-              tape, detail::AnyTensor(result).with(cotangent_of<Y>::layout, Buffer()),
-              cotangent_of<From>::layout, as, detail::element_sum<typename Y::Element>, slot_of(x), slot);
-          if constexpr (OperandTraits<X>::tracked && same_data(From::layout, Y::layout)) {
-            return x.recipe();
-          }
-          return Shared<Recipe>();
-        },
-        x);
+    return detail::redistributed_on_tape(std::move(y), x, as);
   }
+}
+
+/// A `Var` in flight.
+template <class Y, bool Tracked>
+class InFlight<Var<Y, Tracked>> {
+ public:
+  /// For `redistribute_async`, which returns it. `x`: the operand, without its value.
+  template <class X>
+  constexpr InFlight(InFlight<Y> value, const Var<X, Tracked>& x, const detail::Communication& as)
+      : value_(std::move(value)), tape_(&x.tape()), to_(cotangent_of<X>::layout), as_(as) {
+    if constexpr (Tracked) from_ = x.slot();
+  }
+
+  /// Returns the complete value, on the tape. Its gradient travels back while gradients of parameters are computed.
+  /// Throws `std::logic_error` as `InFlight<Y>::wait` does.
+  constexpr Var<Y, Tracked> wait() {
+    Y y = value_.wait();
+    if constexpr (Tracked) {
+      auto slot = Shared<GradientSlot>::make();
+      detail::record_redistribution(*tape_, detail::AnyTensor(y).with(cotangent_of<Y>::layout, Buffer()), to_,
+                                    as_, detail::element_sum<typename Y::Element>, from_, slot);
+      return {*tape_, std::move(y), std::move(slot)};
+    } else {
+      return {*tape_, std::move(y)};
+    }
+  }
+
+ private:
+  InFlight<Y> value_;
+  Tape* tape_;
+  Layout to_;  ///< of the operand's gradient
+  detail::Communication as_;
+  Shared<GradientSlot> from_;
+};
+
+/// On types only.
+template <AbstractOperand X>
+class InFlight<X> {
+ public:
+  /// As that of a value.
+  constexpr X wait() { return {}; }
+};
+
+template <class... Arguments, AbstractOperand X, detail::Carries As = detail::CommunicateAsStored,
+          class Result = detail::redistributed_as<X, As, Arguments...>>
+constexpr InFlight<Result> redistribute_async(const X&, As = {}) {
+  return {};
+}
+
+/// `redistribute_async` on a tape.
+template <class... Arguments, class X, detail::Carries As = detail::CommunicateAsStored,
+          WellFormed Result = detail::redistributed_as<tensor_of<X>, As, Arguments...>>
+  requires is_var<X>
+constexpr auto redistribute_async(X x, As as = {}) {
+  using InFlightOnTape = InFlight<Var<Result, OperandTraits<X>::tracked>>;
+  return InFlightOnTape(redistribute_async<Arguments...>(std::move(x).release(), as), x, as.types());
 }
 
 namespace detail {

@@ -123,6 +123,15 @@ class Tape {
   }
   constexpr bool repeats() const { return repeats_; }
 
+  /// Nodes call it when they are recorded, if their gradients travel between hosts. Then gradients of parameters are
+  /// computed while gradients of values travel.
+  constexpr void expect_messages() { messages_ = true; }
+  /// Nodes call it while a gradient travels: computes the older half of the postponed gradients of parameters. The
+  /// number does not depend on time, because ranks that share parameters must complete them in one order.
+  constexpr void compute_while_waiting() { compute_postponed((postponed_ + 1) / 2); }
+  /// Completes the gradients of parameters.
+  constexpr void compute_postponed() { compute_postponed(postponed_); }
+
   /// Counts the recorded calls that the backward pass repeats.
   constexpr void count_repeated() { ++repeated_; }
   constexpr int repeated() const { return repeated_; }
@@ -132,6 +141,8 @@ class Tape {
     while (last_) drop_last();
     last_ = std::exchange(left_, nullptr);
     while (last_) drop_last();
+    postponed_ = 0;
+    messages_ = false;
     end_task();
   }
 
@@ -179,18 +190,30 @@ class Tape {
     TapeNode** end = &left_;
     while (last_) {
       const ModuleScope scope(recorder_, last_->module_);
-      if (last_->pull_back(part)) {
+      const bool postpones = messages_ && part == BackwardPart::all && last_->may_postpone();
+      if (last_->pull_back(postpones ? BackwardPart::inputs : part)) {
+        if (!left_) end = &left_;
         *end = std::exchange(last_, last_->previous_);
         end = &(*end)->previous_;
         *end = nullptr;
+        if (postpones) ++postponed_;
       } else {
         drop_last();
       }
     }
+    compute_postponed();
     last_ = std::exchange(left_, nullptr);
     if (part == BackwardPart::inputs) return;
+    messages_ = false;
     if (task_) task_->finish();
     end_task();
+  }
+  constexpr void compute_postponed(int most) {
+    for (; most > 0; --most, --postponed_) {
+      const ModuleScope scope(recorder_, left_->module_);
+      left_->pull_back(BackwardPart::parameters);
+      destroy_pooled(std::exchange(left_, left_->previous_));
+    }
   }
   constexpr void end_task() {
     task_ = nullptr;
@@ -208,7 +231,9 @@ class Tape {
   BackwardTask* task_ = nullptr;
   BackwardTask* own_task_ = nullptr;
   bool repeats_ = false;
+  bool messages_ = false;  ///< some gradients will travel between hosts
   int repeated_ = 0;
+  int postponed_ = 0;  ///< nodes in `left_` if the pass has one part
 };
 
 }  // namespace shardwise

@@ -71,6 +71,8 @@ class TapeNode : public Pooled<TapeNode> {
   /// For the part `inputs`, a node may postpone gradients of parameters. It returns whether it does; if so, it is
   /// called again for the part `parameters`.
   constexpr virtual bool pull_back(BackwardPart part) = 0;
+  /// Whether `Tape` may pull it back in two parts within one pass.
+  constexpr virtual bool may_postpone() const { return false; }
 
  private:
   friend class Tape;

@@ -72,6 +72,16 @@ struct MeshState : Counted {
     if (real) return whole.real->all.hosts().of(rank);
     return whole.ranks_per_host > 0 ? rank / whole.ranks_per_host : 0;
   }
+  /// Whether the ranks along these axes are on several hosts.
+  constexpr bool crosses_hosts(AxisSet set) const {
+    if (!dry) return communicator(set).hosts().count() > 1;
+    if (job_or_self().ranks_per_host == 0) return false;
+    const int own = host_of(place.ranks.rank(coordinates));
+    for (const int rank : place.ranks.group(set, coordinates)) {
+      if (host_of(rank) != own) return true;
+    }
+    return false;
+  }
   using AllHosts = Array<HostsAlong, 1 << max_axes>;
   SHARDWISE_ONCE(AllHosts, hosts_along_axes, () const, (),
                  shardwise::hosts_along_axes(place.ranks, coordinates,
@@ -130,6 +140,11 @@ class MeshView {
   /// The ranks of a real mesh that differ from this one only along the given axes.
   const Communicator& communicator(AxisSet set) const { return state_->communicator(set); }
   const Communicator& communicator() const { return communicator((1u << axes()) - 1); }
+  /// Whether the job, or the ranks along these axes, are on several hosts.
+  constexpr bool has_several_hosts() const {
+    return dry() ? state_->job_or_self().ranks_per_host > 0 : job().hosts().count() > 1;
+  }
+  constexpr bool crosses_hosts(AxisSet set) const { return state_->crosses_hosts(set); }
 
   /// Reduces numbers in place over those axes of `over` that have several ranks; a dry mesh only counts it. Collective.
   constexpr void all_reduce(void* numbers, Index count, DataType type, ReduceOp op,

@@ -15,6 +15,7 @@
 #include <shardwise/nn/adapter.hpp>
 #include <shardwise/ops/add.hpp>
 #include <shardwise/ops/linear.hpp>
+#include <shardwise/ops/rows_in_pieces.hpp>
 #include <shardwise/parallel/style_problem.hpp>
 #include <shardwise/parallel/styled.hpp>
 
@@ -45,6 +46,8 @@ class Linear : public Module<Linear<MeshType, Style, T, OutDims, InDims, HasBias
   using Problem = detail::style_problem<MeshType, ModuleKind::linear, Style>;
   static constexpr SumOrder order = detail::sum_order<Style>;
   static constexpr bool is_adapted = !std::is_void_v<typename detail::LowRankIn<Style>::type>;
+  static constexpr int pieces = detail::pieces_in<Style>;
+  static constexpr bool in_pieces = pieces > 1 && !is_adapted;
   using AdapterOf = std::conditional_t<is_adapted, Adapter<Style, WeightOf<T>, OutDims>, NoAdapter>;
 
   /// `in` and `out` are the extents of the features: numbers, or {heads, head_dim}. Parameters begin as
@@ -67,13 +70,49 @@ class Linear : public Module<Linear<MeshType, Style, T, OutDims, InDims, HasBias
       : Linear(mesh, Shape<1>{in}, Shape<1>{out}) {}
 
   /// x: [r…, in…]; the result is [r…, out…].
-  constexpr auto forward(const Operand auto& x) const {
-    const auto in = detail::redistribute_input<Style, InDims>(x);
-    if constexpr (is_adapted) {
-      return detail::redistribute_output<Style>(add(product(in), adapter(in)));
+  template <Operand X>
+  constexpr auto forward(const X& x) const {
+    if constexpr (in_pieces && !is_abstract<X>) {
+      return take_and_forward(x).second;
     } else {
-      return detail::redistribute_output<Style>(product(in));
+      const auto in = take(x);
+      if constexpr (is_adapted) {
+        return detail::redistribute_output<Style>(add(product(in), adapter(in)));
+      } else {
+        return detail::redistribute_output<Style>(product(in));
+      }
     }
+  }
+  /// With `InPieces`: `take(x)` and `forward(x)`; between hosts, one of their messages travels in pieces.
+  template <Operand X>
+    requires(in_pieces && !is_abstract<X>)
+  constexpr auto take_and_forward(const X& x) const {
+    constexpr detail::Communication as = Communication::types();
+    using In = tensor_of<decltype(take(x))>;
+    const detail::AnyTensor found(value_of(x));
+    if (const auto step = detail::step_between_hosts(found, In::layout)) {
+      detail::TransferInPieces arriving(found, *step, as.forward_of(found.type), false, InDims, pieces);
+      const auto in =
+          detail::redistributed_on_tape(arriving.result().template as<In>(value_of(x).mesh()), x, as);
+      return std::pair(in, detail::redistribute_output<Style>(product(in, [&](const auto&... of) {
+                         return detail::apply_to_arriving<InDims, OutDims>(arriving, product_of(of...),
+                                                                           of...);
+                       })));
+    }
+    const auto in = take(x);
+    using Product = tensor_of<decltype(product(in))>;
+    using Result = tensor_of<decltype(detail::redistribute_output<Style>(product(in)))>;
+    if constexpr (!std::is_same_v<Product, Result> && (std::is_same_v<Element, T> || !HasBias)) {
+      const detail::AnyTensor like(MeshView(value_of(in).mesh()), found.type, Product::layout,
+                                   Shape<Product::rank>{}, Buffer());
+      if (const auto step = detail::step_between_hosts(like, Result::layout)) {
+        return std::pair(in, product(in, [&](const auto&... of) {
+                           return detail::apply_and_send<Result, InDims, OutDims>(*step, as, pieces,
+                                                                                  product_of(of...), of...);
+                         }));
+      }
+    }
+    return std::pair(in, detail::redistribute_output<Style>(product(in)));
   }
   /// The element types of messages for the input and the result, from the style.
   using Communication = typename detail::CommunicationOf<Style>::type;
@@ -123,8 +162,21 @@ class Linear : public Module<Linear<MeshType, Style, T, OutDims, InDims, HasBias
   static Result multiply(const X&, const Other&);  // see Why
 
  private:
-  template <Operand X>
-  constexpr auto product(const X& in) const {
+  /// The operation of `linear` on such operands.
+  template <class X, class W, class... B>
+  static constexpr auto product_of(const X&, const W&, const B&...) {
+    if constexpr (sizeof...(B) == 0) {
+      return detail::op_for<detail::linear_op<InDims, order>, W>{};
+    } else {
+      return detail::linear_bias_op<InDims, order>{};
+    }
+  }
+  struct Whole {
+    constexpr auto operator()(const auto&... of) const { return linear<InDims, order>(of...); }
+  };
+  /// `multiply`: as `linear`.
+  template <Operand X, class Multiply = Whole>
+  constexpr auto product(const X& in, const Multiply& multiply = {}) const {
     using Product = tensor_of<
         result_of<detail::op_for<detail::linear_op<InDims, order>, WeightParameter>, X, WeightParameter>>;
     if constexpr (HasBias && WellFormed<Product>) {
@@ -135,17 +187,17 @@ class Linear : public Module<Linear<MeshType, Style, T, OutDims, InDims, HasBias
       const auto with_bias = [&] {
         const auto b = redistribute_to<with_layout<Bias, packed(layout)>>(alongside(bias, in));
         if constexpr (std::is_same_v<Element, T>) {
-          return linear<InDims, order>(in, weight, b);
+          return multiply(in, weight, b);
         } else {
-          return add(linear<InDims, order>(in, weight), b);
+          return add(multiply(in, weight), b);
         }
       };
-      if constexpr (std::is_same_v<decltype(with_bias()), decltype(linear<InDims, order>(in, weight))>) {
-        if (!has_bias_) return linear<InDims, order>(in, weight);
+      if constexpr (std::is_same_v<decltype(with_bias()), decltype(multiply(in, weight))>) {
+        if (!has_bias_) return multiply(in, weight);
       }
       return with_bias();
     } else {
-      return linear<InDims, order>(in, weight);
+      return multiply(in, weight);
     }
   }
 

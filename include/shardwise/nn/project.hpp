@@ -24,8 +24,13 @@ struct Project : Module<Project> {
           layout_error<Reason::styles_communicate_in_different_types,
                        Got<typename First::Communication, typename Rest::Communication...>>>(x);
     } else if constexpr ((std::is_same_v<Shared, decltype(rest.take(x))> && ...)) {
-      const Shared shared = first.take(x);
-      return std::make_tuple(first(shared), rest(shared)...);
+      if constexpr (requires { first.take_and_forward(x); }) {
+        const auto [shared, y] = first.take_and_forward(x);
+        return std::make_tuple(y, rest(shared)...);
+      } else {
+        const Shared shared = first.take(x);
+        return std::make_tuple(first(shared), rest(shared)...);
+      }
     } else {
       return redistribute_to<layout_error<Reason::layers_expect_different_input_layouts,
                                           Got<tensor_of<Shared>, tensor_of<decltype(rest.take(x))>...>>>(x);

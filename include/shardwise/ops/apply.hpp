@@ -158,11 +158,11 @@ constexpr Y apply(const Op&, const X&...) {
   return {};
 }
 
-/// Runs `op`. The result is a tensor; or a `Var` if an operand is on a tape.
-template <class Op, Operand... X, TensorType Y = typename detail::Applied<Op, X...>::type>
-constexpr auto apply(const Op& op, const X&... x) {
-  Buffer residual;
-  Y result = detail::evaluate<Y>(op, residual, value_of(x)...);
+namespace detail {
+
+/// `result`, which `op` computed, on the tape of its operands.
+template <TensorType Y, class Op, Operand... X>
+constexpr auto recorded(const Op& op, Y result, Buffer residual, const X&... x) {
   if constexpr (!any_tracked<X...> || detail::HasElement<Op>) {
     return on_common_tape(std::move(result), nullptr, x...);
   } else {
@@ -189,6 +189,16 @@ constexpr auto apply(const Op& op, const X&... x) {
         },
         x...);
   }
+}
+
+}  // namespace detail
+
+/// Runs `op`. The result is a tensor; or a `Var` if an operand is on a tape.
+template <class Op, Operand... X, TensorType Y = typename detail::Applied<Op, X...>::type>
+constexpr auto apply(const Op& op, const X&... x) {
+  Buffer residual;
+  Y result = detail::evaluate<Y>(op, residual, value_of(x)...);
+  return detail::recorded(op, std::move(result), std::move(residual), x...);
 }
 template <class Op, class... X, IllFormed Why = typename detail::Applied<Op, X...>::type>
 Why apply(const Op&, const X&...);  // see Why

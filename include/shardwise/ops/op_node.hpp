@@ -136,6 +136,7 @@ class OpNode<Op, View<const T, Rank>, std::integer_sequence<int, I...>, Inputs..
     }
   }
 
+  constexpr bool may_postpone() const override { return true; }
   constexpr bool pull_back(BackwardPart part) override {
     if (part == BackwardPart::parameters) {
       give_parameters(left_);

@@ -28,6 +28,7 @@
 /// different samples, `Reduced`.
 
 #include <shardwise/parallel/style_options.hpp>
+#include <shardwise/tensor/exchange.hpp>
 
 namespace shardwise {
 
@@ -97,6 +98,20 @@ struct SameBits {
   }
 };
 
+/// An additional style: between hosts, the input of a linear layer, or else its result, travels in up to `Pieces` pieces
+/// of at least 256 KiB while the product of other pieces is computed (ops/rows_in_pieces.hpp). Results are the same, but
+/// for the order of three or more terms in an all-reduce. Within a host, and for layers with an adapter, nothing changes.
+/// ```
+/// using Overlapping = PlanWith<LlamaSequenceParallel<>, InPieces<4>>;
+/// ```
+template <int Pieces>
+struct InPieces {
+  static constexpr bool suits(ModuleKind kind) { return detail::is_layer(kind); }
+  static constexpr int pieces = Pieces;
+  static constexpr Hint misused =
+      Pieces >= 2 && Pieces <= detail::most_pieces ? Hint::none : Hint::name_two_to_eight_pieces;
+};
+
 /// `S` states which modules it suits.
 template <class S>
 concept ParallelStyle = requires {
@@ -142,6 +157,14 @@ template <class Style>
 inline constexpr bool gives_same_bits = std::is_same_v<Style, SameBits>;
 template <class... Parts>
 inline constexpr bool gives_same_bits<Styles<Parts...>> = (gives_same_bits<Parts> || ...);
+
+/// The number of pieces of `InPieces`, or 1.
+template <class Style>
+inline constexpr int pieces_in = 1;
+template <int Pieces>
+inline constexpr int pieces_in<InPieces<Pieces>> = Pieces;
+template <class... Parts>
+inline constexpr int pieces_in<Styles<Parts...>> = std::max({1, pieces_in<Parts>...});
 
 /// A style with some but not all members of a `LayerStyle`, which would be ignored.
 template <class S>

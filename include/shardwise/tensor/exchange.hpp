@@ -21,14 +21,20 @@ struct ExchangeWay {
   friend constexpr bool operator==(const ExchangeWay&, const ExchangeWay&) = default;
 };
 
+/// The most pieces of a tensor that travels in pieces.
+inline constexpr int most_pieces = 8;
+
 /// Tensors on one mesh whose elements are sent as `type`; `u8` without a reduction means unchanged. Call `add` for
-/// each, `start`, then `finish`.
+/// each, `start`, then `finish`. One tensor can travel in pieces: `cut`, `start`, then `start_next` for the other
+/// pieces, and `finish_next` for each.
 class Exchange {
  public:
   constexpr Exchange(const MeshView& mesh, DataType type, const ExchangeWay& way)
       : mesh_(mesh), type_(type), way_(way) {}
   Exchange& operator=(Exchange&&) = delete;
-  constexpr ~Exchange() { end_request(); }  // before the blocks are freed
+  constexpr ~Exchange() {  // before the blocks are freed
+    while (finished_ < next_) end_request();
+  }
 
   constexpr const MeshView& mesh() const { return mesh_; }
   constexpr DataType type() const { return type_; }
@@ -50,28 +56,72 @@ class Exchange {
   /// The number of elements of this rank's call: in the larger of its two buffers; for an all-to-all, those sent.
   constexpr Index elements() const { return elements_; }
 
+  /// Cuts the only tensor into at most `most` pieces of at least `least` bytes, along the first dimension that has
+  /// several indices: each rank's block, so that all ranks send a part of each piece. Dimensions from `end` on stay whole.
+  constexpr void cut(int most, Index least, int end) {
+    const AnyBox all = larger_box(entries_.front());
+    while (cut_ < end && all.size[cut_] == 1) ++cut_;
+    if (cut_ == end) return;
+    pieces_ = static_cast<int>(
+        std::clamp<Index>(elements_ * size_of(type_) / least, 1, std::min<Index>(most, all.size[cut_])));
+  }
+  constexpr int pieces() const { return pieces_; }
+  /// Calls f(first, count) for the ranges of elements of a piece in this rank's block: the one that it sends, or the
+  /// one that arrives.
+  template <class F>
+  constexpr void for_ranges(int piece, bool arriving, F f) const {
+    const Entry& tensor = entries_.front();
+    const AnyBox block = arriving ? target(tensor) : source(tensor);
+    const auto range = [&](const AnyBox& whole) {
+      const AnyBox box = part(whole, piece);
+      if (box.elements() > 0) f(place_of(box, block), box.elements());
+    };
+    bool apart = false;  // whether the parts of members lie apart
+    for (int member = 0; member < members(); ++member)
+      apart |= of_member(tensor, member, arriving).size[cut_] != block.size[cut_];
+    if (!apart) return range(block);
+    for (int member = 0; member < members(); ++member) range(of_member(tensor, member, arriving));
+  }
+
   /// Packs and communicates; with `background`, it may return before the communication is complete.
   constexpr void start(bool background) {
-    Recorder* recorder = mesh_.recorder();
     background_ = background;
+    make_room();
+    start_next();
+  }
+  /// Starts the next piece; the first call is `start`.
+  constexpr void start_next() {
+    Recorder* recorder = mesh_.recorder();
+    Started& started = started_[next_];
     if (recorder) {
-      event_ =
-          recorder->communicate(way_.kind, mesh_.recorded(way_.axes), elements_ * size_of(type_), background);
+      Index count = elements_;
+      if (pieces_ > 1) {
+        count = 0;
+        for_ranges(next_, way_.kind == Collective::all_gather, [&](Index, Index more) { count += more; });
+      }
+      started.event =
+          recorder->communicate(way_.kind, mesh_.recorded(way_.axes), count * size_of(type_), background_);
       if (recorder->logs()) divide(*recorder);
     }
-    make_room();
-    if (!mesh_.dry()) communicate(background);
-    if (recorder && recorder->logs()) recorder->started(!request_ || request_->test());
+    if (!mesh_.dry()) communicate(started);
+    ++next_;
+    if (recorder && recorder->logs()) recorder->started(!started.request || started.request->test());
+  }
+  /// Waits for the oldest piece, and unpacks it.
+  constexpr void finish_next() {
+    const Started& started = started_[finished_];
+    Recorder* recorder = background_ ? mesh_.recorder() : nullptr;
+    if (recorder) recorder->wait(way_.kind, mesh_.recorded(way_.axes), started.event);
+    if (started.request) started.request->wait();
+    if (recorder) recorder->arrived(started.event);
+    if (!mesh_.dry()) unpack(finished_);
+    end_request();
   }
   /// Waits, unpacks, and releases all blocks.
   constexpr void finish() {
-    Recorder* recorder = background_ ? mesh_.recorder() : nullptr;
-    if (recorder) recorder->wait(way_.kind, mesh_.recorded(way_.axes), event_);
-    if (request_) request_->wait();
-    end_request();
-    if (recorder) recorder->arrived(event_);
-    if (!mesh_.dry()) unpack();
+    while (finished_ < next_) finish_next();
     packed_ = received_ = Buffer();
+    next_ = finished_ = 0;
     entries_.clear();
     elements_ = 0;
     label_ = 0;
@@ -87,10 +137,18 @@ class Exchange {
     DividedRows rows{};  // instead of `from`
   };
 
+  static constexpr int all_pieces = -1;
+  struct Started {
+    Request* request = nullptr;
+    std::int64_t event = 0;  // number in the recorder's log
+  };
+
+  constexpr AnyBox larger_box(const Entry& tensor) const {
+    return way_.kind == Collective::all_gather ? target(tensor) : source(tensor);
+  }
   /// The elements of one tensor in this rank's call.
   constexpr Index elements_of(const Entry& tensor) const {
-    if (way_.kind != Collective::all_to_all)
-      return count_of(tensor, way_.kind == Collective::all_gather ? target(tensor) : source(tensor));
+    if (way_.kind != Collective::all_to_all) return count_of(tensor, larger_box(tensor));
     Index count = 0;
     for (int member = 0; member < members(); ++member) count += count_of(tensor, sent(tensor, member));
     return count;
@@ -134,6 +192,18 @@ class Exchange {
     return intersection(source_of(tensor, member), target(tensor));
   }
 
+  constexpr AnyBox of_member(const Entry& tensor, int member, bool arriving) const {
+    return arriving ? received(tensor, member) : sent(tensor, member);
+  }
+  /// The indices of a box that travel in one piece.
+  constexpr AnyBox part(AnyBox box, int piece) const {
+    if (pieces_ == 1 || piece == all_pieces) return box;
+    const Index size = box.size[cut_], first = size * piece / pieces_;
+    box.begin[cut_] += first;
+    box.size[cut_] = size * (piece + 1) / pieces_ - first;
+    return box;
+  }
+
   /// Whether the pieces of a single tensor are contiguous and in order in a block that holds `whole`, so that no
   /// packing is needed.
   template <class PieceOf>
@@ -152,7 +222,7 @@ class Exchange {
     return entries_.size() > 1 || entries_.front().type != travels(entries_.front());
   }
   constexpr bool packs() const {
-    if (copies()) return true;
+    if (copies() || pieces_ > 1) return true;
     const Entry& tensor = entries_.front();
     return !in_order(source(tensor), [&](int member) { return sent(tensor, member); });
   }
@@ -174,7 +244,7 @@ class Exchange {
   constexpr void make_room() {
     if (way_.kind == Collective::all_reduce) {
       if (copies()) packed_ = allocate(elements_);
-      if (copies() && !mesh_.dry()) pack_for(self(), data(packed_));
+      if (copies() && pieces_ == 1 && !mesh_.dry()) pack_for(self(), data(packed_));
     } else if (way_.kind == Collective::all_gather) {
       if (unpacks()) received_ = allocate(elements_);
     } else {
@@ -186,6 +256,7 @@ class Exchange {
   constexpr void pack() {
     if (!packs()) return;
     packed_ = allocate(elements_);
+    if (pieces_ > 1) return;  // `communicate` packs each
     if (!mesh_.dry()) {
       char* place = data(packed_);
       for (int member = 0; member < members(); ++member) place = pack_for(member, place);
@@ -196,35 +267,41 @@ class Exchange {
   static char* data(const Buffer& buffer) { return static_cast<char*>(buffer->data); }
   char* pack_for(int member, char* place) const {
     for (const Entry& tensor : entries_) {
-      const AnyBox piece = sent(tensor, member);
-      convert_part(piece, tensor.type, data(tensor.in), source(tensor), travels(tensor), place, piece);
-      place += piece.elements() * size_of(travels(tensor));
+      const AnyBox box = part(sent(tensor, member), next_);
+      convert_part(box, tensor.type, data(tensor.in), source(tensor), travels(tensor), place, box);
+      place += box.elements() * size_of(travels(tensor));
     }
     return place;
   }
-  const char* unpack_from(int member, const char* place) const {
+  /// `place`: of the blocks of a member. Returns their end.
+  const char* unpack_from(int member, const char* place, int piece) const {
     for (const Entry& tensor : entries_) {
-      const AnyBox piece = received(tensor, member);
-      convert_part(piece, travels(tensor), place, piece, tensor.type, data(tensor.out), target(tensor));
-      place += piece.elements() * size_of(travels(tensor));
+      const AnyBox whole = received(tensor, member), box = part(whole, piece);
+      const DataType type = travels(tensor);
+      const char* from = place + (box.elements() > 0 ? place_of(box, whole) * size_of(type) : 0);
+      convert_part(box, type, from, box, tensor.type, data(tensor.out), target(tensor));
+      place += whole.elements() * size_of(type);
     }
     return place;
   }
-  void unpack() const {
+  void unpack(int piece) const {
     const bool reduced = way_.kind == Collective::all_reduce || way_.kind == Collective::reduce_scatter;
     const Buffer& from = way_.kind == Collective::all_reduce ? packed_ : received_;
     if (!from) return;
     const char* place = data(from);
     for (int member = 0; member < members(); ++member) {
-      if (!reduced || member == self()) place = unpack_from(member, place);
+      if (!reduced || member == self()) place = unpack_from(member, place, piece);
     }
   }
 
-  std::vector<Index> counts(bool outgoing) const;
-  void communicate(bool background);
-  [[gnu::noinline]] void keep(Request request) { request_ = make_pooled<Request>(std::move(request)); }
+  std::vector<Index> counts(bool outgoing, int piece) const;
+  Request communicate();
+  [[gnu::noinline]] void communicate(Started& started) {
+    Request request = communicate();
+    if (background_) started.request = make_pooled<Request>(std::move(request));
+  }
   constexpr void end_request() {
-    if (request_) destroy_pooled(std::exchange(request_, nullptr));
+    if (Request* request = std::exchange(started_[finished_++].request, nullptr)) destroy_pooled(request);
   }
 
   MeshView mesh_;
@@ -235,53 +312,77 @@ class Exchange {
   std::uint64_t label_ = 0;  // of the parameters whose gradients these are
   Buffer packed_;            // pieces by receiver, each with all tensors; or everything, for a reduction
   Buffer received_;          // pieces in the order of their senders; or this rank's reduced part
-  Request* request_ = nullptr;
+  Array<Started, most_pieces> started_{};
+  int cut_ = 0;  // the dimension that is cut into pieces
+  int pieces_ = 1, next_ = 0, finished_ = 0;
   bool background_ = false;
-  std::int64_t event_ = 0;  // number in the recorder's log
 };
 
 #ifdef SHARDWISE_BODIES
 
-SHARDWISE_INLINE std::vector<Index> Exchange::counts(bool outgoing) const {
+SHARDWISE_INLINE std::vector<Index> Exchange::counts(bool outgoing, int piece) const {
   std::vector<Index> all;
   for (int member = 0; member < members(); ++member) {
     Index& count = all.emplace_back(0);
-    for (const Entry& tensor : entries_) {
-      count += count_of(tensor, outgoing ? sent(tensor, member) : received(tensor, member));
-    }
+    for (const Entry& tensor : entries_)
+      count += count_of(tensor, part(of_member(tensor, member, !outgoing), piece));
   }
   return all;
 }
 
-SHARDWISE_INLINE void Exchange::communicate(bool background) {
+/// Returns an empty request in the foreground.
+SHARDWISE_INLINE Request Exchange::communicate() {
   const Communicator group = mesh_.communicator(way_.axes).labelled(label_);
   const Entry& first = entries_.front();
+  const auto place_in = [&](const AnyBox& whole) {  // bytes before this piece
+    const AnyBox box = part(whole, next_);
+    return box.elements() > 0 ? place_of(box, whole) * size_of(travels(first)) : 0;
+  };
   const char* in = data(packed_ ? packed_ : first.in);
   char* out = data(received_                                        ? received_
                    : packed_ && way_.kind == Collective::all_reduce ? packed_
                                                                     : first.out);
   if (way_.kind == Collective::all_reduce) {
-    if (background) return keep(group.all_reduce_async(in, out, elements_, type_, way_.op));
-    return group.all_reduce(in, out, elements_, type_, way_.op);
+    Index count = elements_;
+    if (pieces_ > 1) {
+      const Index before = place_in(source(first));
+      if (packed_) pack_for(self(), data(packed_) + before);
+      in += before, out += before, count = count_of(first, part(source(first), next_));
+    }
+    if (background_) return group.all_reduce_async(in, out, count, type_, way_.op);
+    return group.all_reduce(in, out, count, type_, way_.op), Request();
   }
   if (way_.kind == Collective::reduce_scatter) {
-    const std::vector<Index> blocks = counts(true);
-    if (background) return keep(group.reduce_scatter_async(in, out, blocks, type_, way_.op));
-    return group.reduce_scatter(in, out, blocks, type_, way_.op);
+    const std::vector<Index> blocks = counts(true, next_);
+    if (pieces_ > 1) {
+      Index before = 0;
+      for (int piece = 0; piece < next_; ++piece) before += sum_of(counts(true, piece));
+      char* place = data(packed_) + before * size_of(type_);
+      in = place, out += place_in(target(first));
+      for (int member = 0; member < members(); ++member) place = pack_for(member, place);
+    }
+    if (background_) return group.reduce_scatter_async(in, out, blocks, type_, way_.op);
+    return group.reduce_scatter(in, out, blocks, type_, way_.op), Request();
   }
-  const std::vector<Index> arriving = counts(false), to = offsets_of(arriving);
+  const std::vector<Index> arriving = counts(false, next_);
+  std::vector<Index> to = offsets_of(pieces_ == 1 ? arriving : counts(false, all_pieces));
   if (way_.kind == Collective::all_gather) {
+    if (pieces_ > 1) {
+      for (int member = 0; member < members(); ++member)
+        to[static_cast<std::size_t>(member)] += place_in(received(first, member)) / size_of(type_);
+      in += place_in(source(first));
+    }
     if (copies()) {  // this rank's own parts are packed directly to their destination
       char* place = out + to[static_cast<std::size_t>(self())] * size_of(type_);
       pack_for(self(), place);
       in = place;
     }
-    if (background) return keep(group.all_gather_async(in, out, arriving, to, type_));
-    return group.all_gather(in, out, arriving, to, type_);
+    if (background_) return group.all_gather_async(in, out, arriving, to, type_);
+    return group.all_gather(in, out, arriving, to, type_), Request();
   }
-  const std::vector<Index> leaving = counts(true), from = offsets_of(leaving);
-  if (background) return keep(group.all_to_all_async(in, leaving, from, out, arriving, to, type_));
-  group.all_to_all(in, leaving, from, out, arriving, to, type_);
+  const std::vector<Index> leaving = counts(true, next_), from = offsets_of(leaving);
+  if (background_) return group.all_to_all_async(in, leaving, from, out, arriving, to, type_);
+  return group.all_to_all(in, leaving, from, out, arriving, to, type_), Request();
 }
 
 #endif

@@ -39,9 +39,12 @@ constexpr auto redistribute(X x, As as = {}) {
   return redistribute_to<Result>(std::move(x), as.types());
 }
 
-/// A tensor in flight. `wait()` is its only member, so it cannot be used too early; the destructor waits.
+/// A tensor in flight, or a `Var`. `wait()` is its only member, so it cannot be used too early; the destructor waits.
+template <class Y>
+class InFlight;
+
 template <TensorType Y>
-class InFlight {
+class InFlight<Y> {
  public:
   /// For `redistribute_async`, which returns it.
   constexpr InFlight(const typename Y::MeshOf& mesh, Shared<detail::AnyInFlight> transfer)

@@ -121,12 +121,8 @@ Why redistribute(const X&, Placements...);  // see Why
 template <MeshAxis Axis, Redistributable X, detail::PlacementArgument P,
           IllFormed Why = WrittenOtherwise<Hint::write_placements_in_angle_brackets>>
 Why redistribute(const X&, P);  // see Why
-template <class... Arguments, TensorType X, detail::Carries As = detail::CommunicateAsStored,
+template <class... Arguments, Redistributable X, detail::Carries As = detail::CommunicateAsStored,
           IllFormed Why = detail::redistributed_as<X, As, Arguments...>>
-Why redistribute_async(X, As = {});  // see Why
-template <class... Arguments, Redistributable X,
-          IllFormed Why = WrittenOtherwise<Hint::use_redistribute_on_a_tape>>
-  requires(!TensorType<X>)
-Why redistribute_async(const X&, detail::CommunicateAsStored = {});  // see Why
+Why redistribute_async(const X&, As = {});  // see Why
 
 }  // namespace shardwise

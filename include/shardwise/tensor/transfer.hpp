@@ -53,20 +53,25 @@ constexpr ReduceOp pending_op(const Layout& layout, AxisSet axes) {
 /// Construct, `start()`, then `finish()`.
 class Transfer final : public AnyInFlight {
  public:
-  constexpr Transfer(AnyTensor&& from, const Step& step, DataType travels)
+  /// `in_place`: an all-reduce may write to the block of `from`, as it may if that has no other handle.
+  constexpr Transfer(AnyTensor&& from, const Step& step, DataType travels, bool in_place = false)
       : exchange_(from.mesh, travels,
                   {step.kind, step.axes, pending_op(from.layout, step.axes), MemoryUse::activation}) {
     if (step.kind == Collective::none) {
       to_ = changed_locally(std::move(from), step.to);
       return;
     }
-    if (step.kind == Collective::all_reduce && from.buffer.unique()) {
+    if (step.kind == Collective::all_reduce && (in_place || from.buffer.unique())) {
       to_ = from.with_layout(step.to);  // in place
     } else {
       to_ = from.unwritten(step.to, MemoryUse::activation);
     }
     exchange_.add(std::move(from), to_);
   }
+
+  /// For `TransferInPieces`.
+  constexpr Exchange& exchange() { return exchange_; }
+  constexpr const AnyTensor& result() const { return to_; }
 
   constexpr void start(bool background) {
     if (exchange_.way().kind != Collective::none) exchange_.start(background);

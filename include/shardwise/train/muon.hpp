@@ -125,7 +125,8 @@ struct MuonUpdate {
                                    std::span<const MuonUpdate* const> updates, Index most_bytes) {
     detail::for_each_stack(
         directions, most_bytes, [&](std::size_t i) { return updates[i]; },
-        [&](std::size_t i, detail::AnyTensor& stack) { updates[i]->orthogonalize(stack); });
+        [&](std::size_t i, detail::AnyTensor& stack) { return updates[i]->orthogonalizes_blocks(stack); },
+        [&](std::size_t i, detail::AnyTensor& owned) { updates[i]->orthogonalize(owned); });
   }
 
  private:
@@ -133,19 +134,29 @@ struct MuonUpdate {
     const auto m = static_cast<double>(rows), n = static_cast<double>(columns);
     return scale == MuonScale::as_adamw ? 0.2 * std::sqrt(std::max(m, n)) : std::sqrt(std::max(1., m / n));
   }
-  constexpr void orthogonalize(detail::AnyTensor& stack) const {
+  /// The rows and columns of the matrices of a stack.
+  constexpr std::pair<Index, Index> extents_of(const detail::AnyTensor& stack) const {
     Index rows = 1, columns = 1;
     for (int dim = 1; dim < stack.rank; ++dim) (dim <= row_dimensions ? rows : columns) *= stack.shape[dim];
-    if (by_gram && grams_travel(stack, rows, columns)) return orthogonalize_blocks(stack, rows, columns);
+    return {rows, columns};
+  }
+  constexpr bool orthogonalizes_blocks(detail::AnyTensor& stack) const {
+    const auto [rows, columns] = extents_of(stack);
+    if (!by_gram || !grams_travel(stack, rows, columns)) return false;
+    orthogonalize_blocks(stack, rows, columns);
+    return true;
+  }
+  constexpr void orthogonalize(detail::AnyTensor& owned) const {
+    const Index rows = extents_of(owned).first, columns = extents_of(owned).second;
     const auto flops = [&](bool gram) {
       return kernel::orthogonalize_flops(rows, columns, steps.count, gram);
     };
     const bool gram = by_gram && flops(true) < flops(false);
-    Recorder* const recorder = stack.mesh.recorder();
-    detail::on_owners(stack, stack.layout, [&, type = stack.type](char* data) {
+    Recorder* const recorder = owned.mesh.recorder();
+    detail::for_owned(owned, [&](char* data) {
       if (recorder) recorder->compute(flops(gram));
       if (!data) return;
-      detail::with_floating(type, [&]<class T>(T) {
+      detail::with_floating(owned.type, [&]<class T>(T) {
         kernel::orthogonalize(rows, columns, reinterpret_cast<T*>(data), steps, epsilon,
                               factor(rows, columns), gram);
       });
@@ -188,7 +199,8 @@ struct MuonUpdate {
       end = kernel::end_of_steps(first, steps.count, true);
       grams = grams.unwritten(everywhere(axes, partial_sum), MemoryUse::gathered);
       on_blocks([&](const auto* x, auto* g) { kernel::gram(wide, m, n, x, g); });
-      detail::on_owners(grams, everywhere(axes, replicate), [&](char* data) {
+      grams = detail::start_to(std::move(grams), detail::on_owners(grams.layout))->finish();
+      detail::for_owned(grams, [&](char* data) {
         if (recorder) recorder->compute(kernel::gram_steps_flops(m, end - first));
         if (!data) return;
         detail::with_floating(stack.type, [&]<class T>(T) {
@@ -196,6 +208,7 @@ struct MuonUpdate {
           kernel::gram_factor(m, g, steps, first, end, epsilon, factor(rows, columns));
         });
       });
+      grams = detail::start_to(std::move(grams), everywhere(axes, replicate))->finish();
       on_blocks([&](auto* x, const auto* q) { kernel::multiply_by_factor(wide, m, n, q, x); });
     }
   }

@@ -39,26 +39,51 @@ constexpr bool can_stack(const AnyTensor& a, const AnyTensor& b) {
          a.layout == b.layout;
 }
 
-/// Calls f(matrix) with the data of each matrix of a stack that this rank owns; null on a dry mesh. f changes it. The
-/// stack then has the layout `after`.
+constexpr Shared<AnyInFlight> start_to(AnyTensor x, const Layout& to) {
+  const DataType type = x.type;
+  return last_step(std::move(x), to, type);
+}
+/// The layout of a stack on its owners.
+constexpr Layout on_owners(const Layout& layout) { return everywhere(layout.axes, shard(0)); }
+
+/// Calls f(matrix) with the data of each matrix that this rank owns; null on a dry mesh. f changes it.
 template <class F>
-constexpr void on_owners(AnyTensor& stack, const Layout& after, F f) {
-  const DataType type = stack.type;
-  AnyTensor owned = redistributed_to(std::move(stack), everywhere(after.axes, shard(0)), type);
+constexpr void for_owned(AnyTensor& owned, F f) {
   make_own(owned, MemoryUse::gathered);
   const Index own = owned.box().size[0];
   for (Index i = 0; i < own; ++i) {
     f(owned.mesh.dry() ? nullptr : static_cast<char*>(owned.buffer->data) + i * (owned.buffer->bytes / own));
   }
-  stack = redistributed_to(std::move(owned), after, type);
 }
 
-/// Calls change(number, stack) for stacks of these tensors, with the number of a member, and copies the changed blocks
-/// back. A stack has tensors of one kind: of a shape and layout, and for which `kind_of(number)` is equal. Stacks have
-/// up to `most_bytes` of whole tensors for each rank, but at least one tensor for each rank, if there are so many.
-/// Collective.
-template <class KindOf, class Change>
-constexpr void for_each_stack(std::span<AnyTensor> all, Index most_bytes, KindOf kind_of, Change change) {
+/// Changes stacks of these tensors. A stack has tensors of one kind: of a shape and layout, and for which
+/// `kind_of(number)` is equal. It has up to `most_bytes` of whole tensors for each rank, but at least one tensor for
+/// each rank, if there are so many. `changes_blocks(number, stack)`, with the number of a member, either changes the
+/// blocks where they are, and returns true; or `change_owned(number, stack)` is called on owners. Between hosts, a stack
+/// travels while others are changed. Collective.
+template <class KindOf, class ChangesBlocks, class ChangeOwned>
+constexpr void for_each_stack(std::span<AnyTensor> all, Index most_bytes, KindOf kind_of,
+                              ChangesBlocks changes_blocks, ChangeOwned change_owned) {
+  struct Stack {
+    std::size_t first;
+    std::vector<AnyTensor*> members;
+    Layout layout;
+    Shared<AnyInFlight> on_the_way;
+  };
+  const auto copy_back = [](const AnyTensor& stack, const std::vector<AnyTensor*>& members) {
+    for (std::size_t i = 0; i < members.size(); ++i) {
+      make_own(*members[i], members[i]->buffer->use);
+      copy_member(stack, i, *members[i], 0);
+    }
+  };
+  const auto change = [&](Stack& stack) {
+    AnyTensor owned = stack.on_the_way->finish();
+    change_owned(stack.first, owned);
+    stack.on_the_way = start_to(std::move(owned), stack.layout);
+  };
+  const auto finish = [&](Stack& stack) { copy_back(stack.on_the_way->finish(), stack.members); };
+  std::optional<Stack> coming, leaving;
+
   std::vector<char> done(all.size(), char{0});  // not of bool, for clang 14 in constant expressions
   for (std::size_t first = 0; first < all.size(); ++first) {
     if (done[first]) continue;
@@ -72,13 +97,25 @@ constexpr void for_each_stack(std::span<AnyTensor> all, Index most_bytes, KindOf
       done[i] = 1;
       members.push_back(&all[i]);
     }
-    AnyTensor stack = stack_of(members);
-    change(first, stack);
-    for (std::size_t i = 0; i < members.size(); ++i) {
-      make_own(*members[i], members[i]->buffer->use);
-      copy_member(stack, i, *members[i], 0);
+    AnyTensor whole = stack_of(members);
+    if (changes_blocks(first, whole)) {
+      copy_back(whole, members);
+      continue;
     }
+    const Layout layout = whole.layout;
+    Stack next{first, std::move(members), layout, start_to(std::move(whole), on_owners(layout))};
+    if (!like.mesh.has_several_hosts()) {
+      change(next);
+      finish(next);
+      continue;
+    }
+    if (coming) change(*coming);
+    if (leaving) finish(*leaving);
+    leaving = std::exchange(coming, std::move(next));
   }
+  if (coming) change(*coming);
+  if (leaving) finish(*leaving);
+  if (coming) finish(*coming);
 }
 
 }  // namespace shardwise::detail

@@ -181,7 +181,10 @@ class UnitFirstNode final : public TapeNode {
     if (previous && previous->read_backward()) previous->prefetch();
   }
   constexpr bool pull_back(BackwardPart part) override {
-    if (part != BackwardPart::inputs) unit_->reduce(tape_);
+    if (part != BackwardPart::inputs) {
+      tape_.compute_postponed();
+      unit_->reduce(tape_);
+    }
     if (std::exchange(gathered_, false)) unit_->release();
     if (Recorder* recorder = unit_->recorder()) recorder->set_unit(-1);
     return part == BackwardPart::inputs;
