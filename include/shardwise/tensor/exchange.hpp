@@ -57,7 +57,8 @@ class Exchange {
   constexpr Index elements() const { return elements_; }
 
   /// Cuts the only tensor into at most `most` pieces of at least `least` bytes, along the first dimension that has
-  /// several indices: each rank's block, so that all ranks send a part of each piece. Dimensions from `end` on stay whole.
+  /// several indices: each rank's block, so that all ranks send a part of each piece. Dimensions from `end` on are not
+  /// cut.
   constexpr void cut(int most, Index least, int end) {
     const AnyBox all = larger_box(entries_.front());
     while (cut_ < end && all.size[cut_] == 1) ++cut_;

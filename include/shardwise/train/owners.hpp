@@ -59,8 +59,8 @@ constexpr void for_owned(AnyTensor& owned, F f) {
 /// Changes stacks of these tensors. A stack has tensors of one kind: of a shape and layout, and for which
 /// `kind_of(number)` is equal. It has up to `most_bytes` of whole tensors for each rank, but at least one tensor for
 /// each rank, if there are so many. `changes_blocks(number, stack)`, with the number of a member, either changes the
-/// blocks where they are, and returns true; or `change_owned(number, stack)` is called on owners. Between hosts, a stack
-/// travels while others are changed. Collective.
+/// blocks where they are, and returns true; or `change_owned(number, stack)` is called on owners. Between hosts, stacks
+/// are smaller, and travel while others are changed. Collective.
 template <class KindOf, class ChangesBlocks, class ChangeOwned>
 constexpr void for_each_stack(std::span<AnyTensor> all, Index most_bytes, KindOf kind_of,
                               ChangesBlocks changes_blocks, ChangeOwned change_owned) {
@@ -90,7 +90,9 @@ constexpr void for_each_stack(std::span<AnyTensor> all, Index most_bytes, KindOf
     const AnyTensor& like = all[first];
     const Index ranks = group_size(like.mesh.sizes(), like.layout.axes, ~0u);
     const Index bytes = elements(like.shape) * like.element_bytes();
-    const Index most = ranks * std::max<Index>(1, most_bytes / std::max<Index>(bytes, 1));
+    const bool overlaps = like.mesh.has_several_hosts();
+    const Index at_once = overlaps ? most_bytes / 4 : most_bytes;
+    const Index most = ranks * std::max<Index>(1, at_once / std::max<Index>(bytes, 1));
     std::vector<AnyTensor*> members;
     for (std::size_t i = first; i < all.size() && static_cast<Index>(members.size()) < most; ++i) {
       if (done[i] || !can_stack(like, all[i]) || !(kind_of(first) == kind_of(i))) continue;
@@ -104,7 +106,7 @@ constexpr void for_each_stack(std::span<AnyTensor> all, Index most_bytes, KindOf
     }
     const Layout layout = whole.layout;
     Stack next{first, std::move(members), layout, start_to(std::move(whole), on_owners(layout))};
-    if (!like.mesh.has_several_hosts()) {
+    if (!overlaps) {
       change(next);
       finish(next);
       continue;
