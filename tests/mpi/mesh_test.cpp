@@ -480,3 +480,23 @@ TEST_CASE("two threads of a rank, each with a mesh of its own") {
   CHECK(sums[0] == 37 * 20100);
   CHECK(sums[1] == 64 * 20100);
 }
+
+TEST_CASE("two threads of a rank record and trace, each on meshes of its own") {
+  const std::array own{sw::self(), sw::self()};
+  std::array<int, 2> right{};
+  const auto work = [&](std::size_t which) {
+    for (int i = 0; i < 2000; ++i) {
+      const sw::Mesh<dp> mesh(own[which], {any});
+      const sw::Recording recording(mesh);
+      const auto x = sw::full<float, sw::Replicate>(mesh, {16}, 1);
+      const auto planned = sw::trace<sw::Mesh<dp>>({4}, [](const auto& dry) {
+        sw::redistribute<sw::Replicate>(sw::zeros<float, sw::Shard<0>>(dry, {16}));
+      });
+      right[which] += recording.plan().peak_bytes() == 64 && planned.collectives() == 1 ? 1 : 0;
+    }
+  };
+  std::thread other(work, std::size_t{1});
+  work(0);
+  other.join();
+  CHECK(right == std::array{2000, 2000});
+}

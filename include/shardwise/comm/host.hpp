@@ -7,6 +7,7 @@
 
 #include <sched.h>
 
+#include <atomic>
 #include <cstdlib>
 
 #include <shardwise/comm/mpi.hpp>
@@ -15,8 +16,8 @@
 namespace shardwise::detail {
 
 /// Whether this host is known to run more ranks than cores available to them.
-inline bool& crowded_host() {
-  static bool crowded = false;
+inline std::atomic<bool>& crowded_host() {
+  static std::atomic<bool> crowded = false;
   return crowded;
 }
 

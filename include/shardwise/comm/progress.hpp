@@ -56,8 +56,8 @@ class Progress {
   }
 
   void begin(RequestState& operation) {
-    if (!started_) start();
     const Locked lock(mutex_);
+    if (!started_) start();
     RequestState** end = &first_;
     while (*end) end = &(*end)->next_;
     *end = &operation;
@@ -142,7 +142,7 @@ class Progress {
     }
   }
 
-  Mutex mutex_;  // guards the list and the operations in it
+  Mutex mutex_;  // guards the list, the operations in it, and the start
   RequestState* first_ = nullptr;
   std::atomic<int> under_way_{0};
   bool started_ = false, running_ = false;

@@ -18,11 +18,8 @@
 namespace shardwise {
 namespace detail {
 
-/// Recorders for meshes. Counted blocks of memory may outlive their mesh, so recorders are never freed, but reused.
-inline std::vector<Recorder*>& idle_recorders() {
-  static auto& idle = *new std::vector<Recorder*>;
-  return idle;
-}
+/// Recorders for meshes, of any thread. Counted blocks of memory may outlive their mesh, so recorders are never freed,
+/// but reused.
 Recorder* take_recorder();
 void give_back(Recorder* recorder);
 
@@ -225,14 +222,24 @@ constexpr void count_work(const auto& mesh, std::int64_t flops, std::int64_t mov
 
 #ifdef SHARDWISE_BODIES
 
+inline constinit Mutex idle_mutex;
+inline std::vector<Recorder*>& idle_recorders() {
+  static auto& idle = *new std::vector<Recorder*>;
+  return idle;
+}
+
 SHARDWISE_INLINE Recorder* take_recorder() {
+  const Locked lock(idle_mutex);
   if (idle_recorders().empty()) return new Recorder;
   Recorder* recorder = idle_recorders().back();
   idle_recorders().pop_back();
   return recorder;
 }
 
-SHARDWISE_INLINE void give_back(Recorder* recorder) { idle_recorders().push_back(recorder); }
+SHARDWISE_INLINE void give_back(Recorder* recorder) {
+  const Locked lock(idle_mutex);
+  idle_recorders().push_back(recorder);
+}
 
 SHARDWISE_INLINE MeshState::MeshState(const Communicator& ranks, const MeshPlace& in_job,
                                       RealRanks::NameOf names, const Shared<MeshState>& of)
