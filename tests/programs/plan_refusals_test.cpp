@@ -92,7 +92,7 @@ TEST_CASE("plan refuses options that do not go together") {
        "--dp does not go with --decode"},
       {"--weight-bits 8", "--weight-bits needs --decode"},
       {small_plan + "--speeds nowhere",
-       "--speeds: nowhere is neither a file nor one of epyc-10g, epyc-100g, xeon"},
+       "--speeds: nowhere is neither a file nor one of epyc-10g, epyc-100g, xeon, laptop"},
       {search + "--batch 4 --speeds xeon --ranks-per-host 2", "--speeds: .* no speed across hosts"},
   });
 }

@@ -98,26 +98,27 @@ struct NamedSpeeds {
   double link = HUGE_VAL;  ///< bytes a second of a host's link, which its ranks share
 };
 /// Of a rank on one core, while all others compute too. Peaks of data sheets are never reached: steps take longer. An
-/// AMD EPYC 7763 has 64 cores of 2.45 GHz, two units of 8 float32 each, and 8 channels of DDR4-3200.
+/// AMD EPYC 7763 has 64 cores of 2.45 GHz, two units of 8 float32 each, and 8 channels of DDR4-3200; a Ryzen 7 7840U has
+/// 8 cores of 3.3 GHz, the same units, and 2 channels of DDR5-5600.
 inline std::vector<NamedSpeeds> known_speeds() {
-  constexpr double flops = 2.45e9 * 32, memory = 8 * 25.6e9 / 64;
-  const auto epyc = [&](const char* name, const char* link_text, double link, double latency) {
-    MeasuredSpeeds speeds{.float32 = {.flops = flops, .attention = flops, .memory = memory},
-                          .bfloat16 = {.flops = flops, .attention = flops, .memory = memory},
-                          .links = {.within = memory / 2, .latency = 1e-5, .latency_across = latency},
-                          .weights_32bit = memory,
-                          .weights_16bit = memory,
-                          .weights_8bit = memory,
-                          .weights_4bit = memory};
-    return NamedSpeeds{name,
-                       std::string("data sheet of hosts with two AMD EPYC 7763, 128 ranks each unless "
-                                   "--ranks-per-host is given, and links of ") +
-                           link_text + "; a step takes longer",
-                       speeds, link};
+  const auto data_sheet = [](const char* name, const std::string& machine, double hertz, double memory,
+                             double link = HUGE_VAL, double latency_across = 0) {
+    const double flops = hertz * 32;
+    const MeasuredSpeeds speeds{
+        .float32 = {.flops = flops, .attention = flops, .memory = memory},
+        .bfloat16 = {.flops = flops, .attention = flops, .memory = memory},
+        .links = {.within = memory / 2, .latency = 1e-5, .latency_across = latency_across},
+        .weights_32bit = memory,
+        .weights_16bit = memory,
+        .weights_8bit = memory,
+        .weights_4bit = memory};
+    return NamedSpeeds{name, "data sheet of " + machine + "; a step takes longer", speeds, link};
   };
+  const std::string epyc =
+      "hosts with two AMD EPYC 7763, 128 ranks each unless --ranks-per-host is given, and links of ";
   return {
-      epyc("epyc-10g", "10 Gbit/s", 1.25e9, 3e-5),
-      epyc("epyc-100g", "100 Gbit/s", 12.5e9, 3e-6),
+      data_sheet("epyc-10g", epyc + "10 Gbit/s", 2.45e9, 8 * 25.6e9 / 64, 1.25e9, 3e-5),
+      data_sheet("epyc-100g", epyc + "100 Gbit/s", 2.45e9, 8 * 25.6e9 / 64, 12.5e9, 3e-6),
       {"xeon",
        "measured by shardwise-measure on 2 cores of an Intel Xeon with AMX, while other programs used them",
        {.float32 = {.flops = 33e9, .attention = 22e9, .memory = 4.5e9},
@@ -127,7 +128,8 @@ inline std::vector<NamedSpeeds> known_speeds() {
         .weights_16bit = 3.4e9,
         .weights_8bit = 2.9e9,
         .weights_4bit = 2.6e9,
-        .operation = 8.5e-6}}};
+        .operation = 8.5e-6}},
+      data_sheet("laptop", "an AMD Ryzen 7 7840U, 8 ranks", 3.3e9, 2 * 44.8e9 / 8)};
 }
 
 /// The speeds of this name, or those in this file. The ranks of a host share its link. Throws `std::runtime_error` as

@@ -423,10 +423,9 @@ void add_options(CLI::App& app, Options& options) {
   app.add_option("--ranks-per-host", options.job.job.ranks_per_host,
                  "ranks on each host, to count traffic between hosts; 0: all share one host")
       ->check(CLI::NonNegativeNumber);
-  app.add_option(
-         "--speeds", options.speeds,
-         "a file that shardwise-measure wrote, or epyc-10g, epyc-100g or xeon: also print the seconds of the "
-         "step, or of the token; --search and --draw have epyc-10g by default")
+  app.add_option("--speeds", options.speeds,
+                 "a file that shardwise-measure wrote, or epyc-10g, epyc-100g, xeon or laptop: also print "
+                 "the seconds of the step, or of the token; --search and --draw have epyc-10g by default")
       ->check(check_speeds);
   auto* search =
       app.add_flag("--search", options.search,

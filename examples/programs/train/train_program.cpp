@@ -174,8 +174,9 @@ void add_from(CLI::App& app, TrainOptions& options) {
 void add_plan(CLI::App& app, std::string& plan, std::filesystem::path& speeds) {
   app.option_defaults()->group("Mesh");
   auto* file =
-      app.add_option("--speeds", speeds,
-                     "a file that shardwise-measure wrote, or epyc-10g, epyc-100g or xeon, for --plan best")
+      app.add_option(
+             "--speeds", speeds,
+             "a file that shardwise-measure wrote, or epyc-10g, epyc-100g, xeon or laptop, for --plan best")
           ->check(check_speeds);
   auto* best =
       app.add_option("--plan", plan,
