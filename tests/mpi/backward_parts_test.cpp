@@ -70,5 +70,29 @@ TEST_CASE("… and between hosts, where a whole pass postpones gradients of para
   check_on(data_by_tensor_meshes(world().on_hosts(world().rank())));
 }
 
+TEST_CASE("a tape is used again after an exception ended a pass that postponed gradients") {
+  const Mesh<tp> mesh(world().on_hosts(world().rank()), {world().size()});
+  Linear<Mesh<tp>, ColwiseParallel<tp>, double> layer(mesh, 6, 4);
+  initialize(layer, 1);
+  const auto x = randn<double, Shard<0>>(mesh, {8, 6}, 2);
+  Tape tape;
+  bool fails = false;
+  const auto pass = [&] {
+    const auto in = tape.input(x);
+    auto node = [&](BackwardPart) { return std::exchange(fails, false) ? throw 1 : false; };
+    const auto before = layer(in);
+    tape.record<PullbackNode<decltype(node)>>(node);
+    tape.backward(redistribute<Replicate>(add(sum(before), sum(layer(in)))));
+    reduce_gradients(layer);
+    return gradients_of(layer);
+  };
+  const Outcome expected = pass();
+  clear_gradients(layer);
+  fails = true;
+  CHECK_THROWS_AS(pass(), int);
+  clear_gradients(layer);
+  CHECK(pass() == expected);
+}
+
 }  // namespace
 }  // namespace shardwise::testing::backward_parts

@@ -58,12 +58,17 @@ TEST_CASE("a column-parallel layer gathers rows in pieces") {
   check<ColwiseParallel<tp>, Shard<0>, double>(Shape<2>{3, in});       // too small to be cut
   check<ColwiseParallel<tp>, Shard<0>, float>(Shape<3>{1, 1000, in});  // one rank has all
   check<ColwiseParallel<tp>, Shard<1>, Eigen::bfloat16>(Shape<3>{1, 1031, in});
+  check<ColwiseParallel<tp>, Shard<1>>(Shape<2>{1, in});  // one row, whose features are gathered
+  check<ColwiseParallel<tp>, Shard<2>>(Shape<3>{1, 1, in});
+  check<ColwiseParallel<tp>, Shard<0>>(Shape<2>{0, in});
+  check<ColwiseParallel<tp>, Shard<0>>(Shape<1>{in});
   check<ColwiseParallel<tp>, Shard<1>>(Shape<3>{11, 97, in});  // cut between the samples
   check<ColwiseParallel<tp, communicate_as<Eigen::bfloat16>>, Shard<1>>(Shape<3>{11, 197, in});
   check<ColwiseParallel<tp>, Partial<Sum>, double>(Shape<2>{1031, in}, true);
 }
 TEST_CASE("a row-parallel layer sends rows in pieces") {
   check<RowwiseParallel<tp, output<Shard<0>>>, Shard<1>>(Shape<2>{20011, 9});
+  check<RowwiseParallel<tp, output<Shard<1>>>, Shard<1>>(Shape<2>{1, 64});
   check<RowwiseParallel<tp, output<Shard<1>>>, Shard<2>>(Shape<3>{1, 20011, 9});
   check<RowwiseParallel<tp, output<Shard<1>>>, Shard<2>, double>(Shape<3>{5, 4001, 9});
   check<RowwiseParallel<tp>, Shard<1>, double>(Shape<2>{20011, 9}, true);

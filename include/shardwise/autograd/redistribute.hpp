@@ -16,9 +16,9 @@
 namespace shardwise {
 
 /// A tensor in flight is not an operand yet.
-template <class X>
-struct OperandTraits<InFlight<X>> {
-  using TensorOf = layout_error<Reason::operand_is_still_in_flight, Got<InFlight<X>>>;
+template <class... X>
+struct OperandTraits<InFlight<X...>> {
+  using TensorOf = layout_error<Reason::operand_is_still_in_flight, Got<InFlight<X...>>>;
   static constexpr bool on_tape = false;
   static constexpr bool tracked = false;
 };
@@ -40,12 +40,15 @@ class RedistributeNode final : public TapeNode {
         operand_(std::move(from)),
         slot_(slot),
         to_other_hosts_(goes_to_other_hosts()) {
-    if (to_other_hosts_) tape_.expect_messages();
+    if (to_other_hosts_) tape_.expect_message();
     if (like_.mesh.recorder()) slot_->onward = packed(to_);
   }
   [[gnu::noinline]] constexpr void send_back() {
     Buffer dy = slot_->pass();
-    if (!dy) return;
+    if (!dy) {
+      if (to_other_hosts_) tape_.compute_while_waiting();
+      return;
+    }
     Recorder* recorder = like_.mesh.recorder();
     if (recorder && operand_->use() == MemoryUse::activation) find_waste(*recorder);
     AnyTensor dx = like_.with(like_.layout, std::move(dy));
@@ -65,13 +68,13 @@ class RedistributeNode final : public TapeNode {
   }
 
  private:
-  /// Whether its last collective is between hosts.
+  /// Whether its last collective is between hosts, on some ranks: all postpone gradients of parameters alike.
   constexpr bool goes_to_other_hosts() const {
     if (!like_.mesh.has_several_hosts()) return false;
     const Route way = route_of(like_, to_);
     if (way.begin() == way.end()) return false;
     const Step& last = *(way.end() - 1);
-    return last.kind != Collective::none && like_.mesh.crosses_hosts(last.axes);
+    return last.kind != Collective::none && like_.mesh.any_crosses_hosts(last.axes);
   }
   /// Two kinds of waste show where the gradient of a value arrives. The same redistribution has brought a contribution
   /// before: one would do for both readers. Or the gradient is all-reduced, and each rank then keeps its part, because
@@ -158,8 +161,8 @@ struct Redistributed<Abstract<X, OnTape, Tracked>, Arguments...> {
 template <class Y, bool OnTape, bool Tracked, Carries As>
 struct Communicated<Abstract<Y, OnTape, Tracked>, As>
     : TypeIs<Abstract<typename Communicated<Y, As>::type, OnTape, Tracked>> {};
-template <class X, class... Arguments>
-struct Redistributed<InFlight<X>, Arguments...> : TypeIs<tensor_of<InFlight<X>>> {};
+template <class... X, class... Arguments>
+struct Redistributed<InFlight<X...>, Arguments...> : TypeIs<tensor_of<InFlight<X...>>> {};
 
 }  // namespace detail
 
@@ -207,37 +210,22 @@ constexpr auto redistribute_to(X x, const detail::Communication& as = {}) {
   }
 }
 
-/// A `Var` in flight.
-template <class Y, bool Tracked>
-class InFlight<Var<Y, Tracked>> {
+/// A `Var` in flight; `X` is its operand, without its value.
+template <class Y, bool Tracked, class X>
+class InFlight<Var<Y, Tracked>, X> {
  public:
-  /// For `redistribute_async`, which returns it. `x`: the operand, without its value.
-  template <class X>
-  constexpr InFlight(InFlight<Y> value, const Var<X, Tracked>& x, const detail::Communication& as)
-      : value_(std::move(value)), tape_(&x.tape()), to_(cotangent_of<X>::layout), as_(as) {
-    if constexpr (Tracked) from_ = x.slot();
-  }
+  /// For `redistribute_async`, which returns it.
+  constexpr InFlight(InFlight<Y> value, X&& x, const detail::Communication& as)
+      : value_(std::move(value)), x_(std::move(x)), as_(as) {}
 
   /// Returns the complete value, on the tape. Its gradient travels back while gradients of parameters are computed.
   /// Throws `std::logic_error` as `InFlight<Y>::wait` does.
-  constexpr Var<Y, Tracked> wait() {
-    Y y = value_.wait();
-    if constexpr (Tracked) {
-      auto slot = Shared<GradientSlot>::make();
-      detail::record_redistribution(*tape_, detail::AnyTensor(y).with(cotangent_of<Y>::layout, Buffer()), to_,
-                                    as_, detail::element_sum<typename Y::Element>, from_, slot);
-      return {*tape_, std::move(y), std::move(slot)};
-    } else {
-      return {*tape_, std::move(y)};
-    }
-  }
+  constexpr Var<Y, Tracked> wait() { return detail::redistributed_on_tape(value_.wait(), x_, as_); }
 
  private:
   InFlight<Y> value_;
-  Tape* tape_;
-  Layout to_;  ///< of the operand's gradient
+  X x_;
   detail::Communication as_;
-  Shared<GradientSlot> from_;
 };
 
 /// On types only.
@@ -248,6 +236,7 @@ class InFlight<X> {
   constexpr X wait() { return {}; }
 };
 
+/// On types only.
 template <class... Arguments, AbstractOperand X, detail::Carries As = detail::CommunicateAsStored,
           class Result = detail::redistributed_as<X, As, Arguments...>>
 constexpr InFlight<Result> redistribute_async(const X&, As = {}) {
@@ -259,8 +248,9 @@ template <class... Arguments, class X, detail::Carries As = detail::CommunicateA
           WellFormed Result = detail::redistributed_as<tensor_of<X>, As, Arguments...>>
   requires is_var<X>
 constexpr auto redistribute_async(X x, As as = {}) {
-  using InFlightOnTape = InFlight<Var<Result, OperandTraits<X>::tracked>>;
-  return InFlightOnTape(redistribute_async<Arguments...>(std::move(x).release(), as), x, as.types());
+  using InFlightOnTape = InFlight<Var<Result, OperandTraits<X>::tracked>, X>;
+  auto value = redistribute_async<Arguments...>(std::move(x).release(), as);
+  return InFlightOnTape(std::move(value), std::move(x), as.types());
 }
 
 namespace detail {

@@ -123,12 +123,14 @@ class Tape {
   }
   constexpr bool repeats() const { return repeats_; }
 
-  /// Nodes call it when they are recorded, if their gradients travel between hosts. Then gradients of parameters are
-  /// computed while gradients of values travel.
-  constexpr void expect_messages() { messages_ = true; }
-  /// Nodes call it while a gradient travels: computes the older half of the postponed gradients of parameters. The
-  /// number does not depend on time, because ranks that share parameters must complete them in one order.
-  constexpr void compute_while_waiting() { compute_postponed((postponed_ + 1) / 2); }
+  /// A node calls it when it is recorded, if its gradient travels between hosts. Until then, gradients of parameters are
+  /// postponed.
+  constexpr void expect_message() { ++messages_; }
+  /// The node calls it while its gradient travels: computes the older half of what is postponed; with the last message,
+  /// all. The number does not depend on time, because ranks that share parameters must complete them in one order.
+  constexpr void compute_while_waiting() {
+    compute_postponed(--messages_ > 0 ? (postponed_ + 1) / 2 : postponed_);
+  }
   /// Completes the gradients of parameters.
   constexpr void compute_postponed() { compute_postponed(postponed_); }
 
@@ -139,10 +141,8 @@ class Tape {
   /// Forgets everything recorded.
   constexpr void clear() {
     while (last_) drop_last();
-    last_ = std::exchange(left_, nullptr);
-    while (last_) drop_last();
-    postponed_ = 0;
-    messages_ = false;
+    drop_left();
+    messages_ = 0;
     end_task();
   }
 
@@ -187,10 +187,11 @@ class Tape {
   }
   SHARDWISE_ONCE(void, pull_back, (BackwardPart part), (part), pull_back_here(part))
   constexpr void pull_back_here(BackwardPart part) {
+    drop_left();  // of a pass that an exception ended
     TapeNode** end = &left_;
     while (last_) {
       const ModuleScope scope(recorder_, last_->module_);
-      const bool postpones = messages_ && part == BackwardPart::all && last_->may_postpone();
+      const bool postpones = messages_ > 0 && part == BackwardPart::all && last_->may_postpone();
       if (last_->pull_back(postpones ? BackwardPart::inputs : part)) {
         if (!left_) end = &left_;
         *end = std::exchange(last_, last_->previous_);
@@ -204,7 +205,6 @@ class Tape {
     compute_postponed();
     last_ = std::exchange(left_, nullptr);
     if (part == BackwardPart::inputs) return;
-    messages_ = false;
     if (task_) task_->finish();
     end_task();
   }
@@ -224,6 +224,10 @@ class Tape {
     last_ = node->previous_;
     destroy_pooled(node);
   }
+  constexpr void drop_left() {
+    while (left_) destroy_pooled(std::exchange(left_, left_->previous_));
+    postponed_ = 0;
+  }
 
   TapeNode* last_ = nullptr;
   TapeNode* left_ = nullptr;      ///< nodes for the second part of the pass, in its order
@@ -231,8 +235,8 @@ class Tape {
   BackwardTask* task_ = nullptr;
   BackwardTask* own_task_ = nullptr;
   bool repeats_ = false;
-  bool messages_ = false;  ///< some gradients will travel between hosts
   int repeated_ = 0;
+  int messages_ = 0;   ///< nodes whose gradients will travel between hosts
   int postponed_ = 0;  ///< nodes in `left_` if the pass has one part
 };
 

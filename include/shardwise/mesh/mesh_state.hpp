@@ -69,13 +69,27 @@ struct MeshState : Counted {
     if (real) return whole.real->all.hosts().of(rank);
     return whole.ranks_per_host > 0 ? rank / whole.ranks_per_host : 0;
   }
-  /// Whether the ranks along these axes are on several hosts.
+  /// Whether the job is on several hosts.
+  constexpr bool has_several_hosts() const {
+    const MeshState& whole = job_or_self();
+    if (!dry) return whole.real->all.hosts().count() > 1;
+    return whole.ranks_per_host > 0 && whole.ranks_per_host < whole.place.ranks.size();
+  }
+  /// Whether the ranks along these axes, with this one, are on several hosts.
   constexpr bool crosses_hosts(AxisSet set) const {
-    if (!dry) return communicator(set).hosts().count() > 1;
-    if (job_or_self().ranks_per_host == 0) return false;
-    const int own = host_of(place.ranks.rank(coordinates));
-    for (const int rank : place.ranks.group(set, coordinates)) {
-      if (host_of(rank) != own) return true;
+    if (!has_several_hosts()) return false;
+    const std::vector<int> group = place.ranks.group(set, coordinates);
+    return std::any_of(group.begin(), group.end(),
+                       [&](int rank) { return host_of(rank) != host_of(group[0]); });
+  }
+  /// The same for any rank of the mesh, where hosts may have other numbers of ranks; on a dry mesh for this one.
+  constexpr bool any_crosses_hosts(AxisSet set) const {
+    if (dry || !has_several_hosts()) return crosses_hosts(set);
+    for (int number = 0; number < place.ranks.size(); ++number) {
+      MeshSizes at = place.ranks.member(number);
+      const int host = host_of(place.ranks.rank(at));
+      for (int axis = 0; axis < place.ranks.axes; ++axis) at[axis] = set >> axis & 1u ? 0 : at[axis];
+      if (host_of(place.ranks.rank(at)) != host) return true;
     }
     return false;
   }
@@ -138,10 +152,9 @@ class MeshView {
   const Communicator& communicator(AxisSet set) const { return state_->communicator(set); }
   const Communicator& communicator() const { return communicator((1u << axes()) - 1); }
   /// Whether the job, or the ranks along these axes, are on several hosts.
-  constexpr bool has_several_hosts() const {
-    return dry() ? state_->job_or_self().ranks_per_host > 0 : job().hosts().count() > 1;
-  }
+  constexpr bool has_several_hosts() const { return state_->has_several_hosts(); }
   constexpr bool crosses_hosts(AxisSet set) const { return state_->crosses_hosts(set); }
+  constexpr bool any_crosses_hosts(AxisSet set) const { return state_->any_crosses_hosts(set); }
 
   /// Reduces numbers in place over those axes of `over` that have several ranks; a dry mesh only counts it. Collective.
   constexpr void all_reduce(void* numbers, Index count, DataType type, ReduceOp op,

@@ -102,6 +102,7 @@ class Linear : public Module<Linear<MeshType, Style, T, OutDims, InDims, HasBias
     const auto in = take(x);
     using Product = tensor_of<decltype(product(in))>;
     using Result = tensor_of<decltype(detail::redistribute_output<Style>(product(in)))>;
+    // The bias of a quantised layer is added to the whole product.
     if constexpr (!std::is_same_v<Product, Result> && (std::is_same_v<Element, T> || !HasBias)) {
       const detail::AnyTensor like(MeshView(value_of(in).mesh()), found.type, Product::layout,
                                    Shape<Product::rank>{}, Buffer());

@@ -46,7 +46,7 @@ class TransferInPieces {
  private:
   constexpr Exchange& exchange() { return transfer_.exchange(); }
   constexpr void start(int piece) {
-    if (piece == 0) return exchange().start(true);
+    if (piece == 0) return exchange().start(exchange().pieces() > 1);
     exchange().start_next();
   }
 

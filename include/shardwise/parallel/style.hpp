@@ -100,8 +100,8 @@ struct SameBits {
 
 /// An additional style: between hosts, the input of a linear layer, or else its result, travels in up to `Pieces`
 /// pieces of at least 256 KiB, while the product of others is computed (ops/rows_in_pieces.hpp). Results are the same,
-/// except that an all-reduce adds three or more terms in another order. Within a host, and for layers with an adapter,
-/// nothing changes.
+/// except that an all-reduce adds three or more terms in another order. Within a host, for layers with an adapter, and
+/// for modules other than `Linear`, nothing changes.
 /// ```
 /// using Overlapping = PlanWith<LlamaSequenceParallel<>, InPieces<4>>;
 /// ```

@@ -61,7 +61,7 @@ class Exchange {
   /// cut.
   constexpr void cut(int most, Index least, int end) {
     const AnyBox all = larger_box(entries_.front());
-    while (cut_ < end && all.size[cut_] == 1) ++cut_;
+    while (cut_ < end && all.size[cut_] <= 1) ++cut_;
     if (cut_ == end) return;
     pieces_ = static_cast<int>(
         std::clamp<Index>(elements_ * size_of(type_) / least, 1, std::min<Index>(most, all.size[cut_])));
@@ -77,6 +77,7 @@ class Exchange {
       const AnyBox box = part(whole, piece);
       if (box.elements() > 0) f(place_of(box, block), box.elements());
     };
+    if (pieces_ == 1) return range(block);
     bool apart = false;  // whether the parts of members lie apart
     for (int member = 0; member < members(); ++member)
       apart |= of_member(tensor, member, arriving).size[cut_] != block.size[cut_];
@@ -99,6 +100,7 @@ class Exchange {
       if (pieces_ > 1) {
         count = 0;
         for_ranges(next_, way_.kind == Collective::all_gather, [&](Index, Index more) { count += more; });
+        count *= size_of(travels(entries_.front())) / size_of(type_);
       }
       started.event =
           recorder->communicate(way_.kind, mesh_.recorded(way_.axes), count * size_of(type_), background_);

@@ -40,7 +40,7 @@ constexpr auto redistribute(X x, As as = {}) {
 }
 
 /// A tensor in flight, or a `Var`. `wait()` is its only member, so it cannot be used too early; the destructor waits.
-template <class Y>
+template <class... Y>
 class InFlight;
 
 template <TensorType Y>

@@ -125,7 +125,7 @@ struct MuonUpdate {
                                    std::span<const MuonUpdate* const> updates, Index most_bytes) {
     detail::for_each_stack(
         directions, most_bytes, [&](std::size_t i) { return updates[i]; },
-        [&](std::size_t i, detail::AnyTensor& stack) { return updates[i]->orthogonalizes_blocks(stack); },
+        [&](std::size_t i, detail::AnyTensor& stack) { return updates[i]->try_blocks(stack); },
         [&](std::size_t i, detail::AnyTensor& owned) { updates[i]->orthogonalize(owned); });
   }
 
@@ -140,14 +140,16 @@ struct MuonUpdate {
     for (int dim = 1; dim < stack.rank; ++dim) (dim <= row_dimensions ? rows : columns) *= stack.shape[dim];
     return {rows, columns};
   }
-  constexpr bool orthogonalizes_blocks(detail::AnyTensor& stack) const {
+  /// Makes a stack orthogonal without owners, if only Gram matrices are to travel. Returns whether it did.
+  constexpr bool try_blocks(detail::AnyTensor& stack) const {
     const auto [rows, columns] = extents_of(stack);
     if (!by_gram || !grams_travel(stack, rows, columns)) return false;
     orthogonalize_blocks(stack, rows, columns);
     return true;
   }
   constexpr void orthogonalize(detail::AnyTensor& owned) const {
-    const Index rows = extents_of(owned).first, columns = extents_of(owned).second;
+    Index rows = 0, columns = 0;
+    std::tie(rows, columns) = extents_of(owned);  // lambdas of clang 14 do not capture structured bindings
     const auto flops = [&](bool gram) {
       return kernel::orthogonalize_flops(rows, columns, steps.count, gram);
     };
@@ -199,7 +201,8 @@ struct MuonUpdate {
       end = kernel::end_of_steps(first, steps.count, true);
       grams = grams.unwritten(everywhere(axes, partial_sum), MemoryUse::gathered);
       on_blocks([&](const auto* x, auto* g) { kernel::gram(wide, m, n, x, g); });
-      grams = detail::start_to(std::move(grams), detail::on_owners(grams.layout))->finish();
+      const DataType sums = grams.type;
+      grams = detail::redistributed_to(std::move(grams), detail::layout_on_owners(axes), sums);
       detail::for_owned(grams, [&](char* data) {
         if (recorder) recorder->compute(kernel::gram_steps_flops(m, end - first));
         if (!data) return;
@@ -208,7 +211,7 @@ struct MuonUpdate {
           kernel::gram_factor(m, g, steps, first, end, epsilon, factor(rows, columns));
         });
       });
-      grams = detail::start_to(std::move(grams), everywhere(axes, replicate))->finish();
+      grams = detail::redistributed_to(std::move(grams), everywhere(axes, replicate), sums);
       on_blocks([&](auto* x, const auto* q) { kernel::multiply_by_factor(wide, m, n, q, x); });
     }
   }

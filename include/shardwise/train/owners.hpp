@@ -43,8 +43,7 @@ constexpr Shared<AnyInFlight> start_to(AnyTensor x, const Layout& to) {
   const DataType type = x.type;
   return last_step(std::move(x), to, type);
 }
-/// The layout of a stack on its owners.
-constexpr Layout on_owners(const Layout& layout) { return everywhere(layout.axes, shard(0)); }
+constexpr Layout layout_on_owners(int axes) { return everywhere(axes, shard(0)); }
 
 /// Calls f(matrix) with the data of each matrix that this rank owns; null on a dry mesh. f changes it.
 template <class F>
@@ -58,12 +57,14 @@ constexpr void for_owned(AnyTensor& owned, F f) {
 
 /// Changes stacks of these tensors. A stack has tensors of one kind: of a shape and layout, and for which
 /// `kind_of(number)` is equal. It has up to `most_bytes` of whole tensors for each rank, but at least one tensor for
-/// each rank, if there are so many. `changes_blocks(number, stack)`, with the number of a member, either changes the
-/// blocks where they are, and returns true; or `change_owned(number, stack)` is called on owners. Between hosts, stacks
-/// are smaller, and travel while others are changed. Collective.
-template <class KindOf, class ChangesBlocks, class ChangeOwned>
+/// each rank, if there are so many. `try_blocks(number, stack)`, with the number of a member, either changes the blocks
+/// where they are, and returns true; or `change_owned(number, stack)` is called on owners.
+///
+/// Between hosts, stacks have a quarter of the bytes, and three are alive: while one is changed on its owners, the next
+/// is on its way to them, and the preceding one on its way back. Collective.
+template <class KindOf, class TryBlocks, class ChangeOwned>
 constexpr void for_each_stack(std::span<AnyTensor> all, Index most_bytes, KindOf kind_of,
-                              ChangesBlocks changes_blocks, ChangeOwned change_owned) {
+                              TryBlocks try_blocks, ChangeOwned change_owned) {
   struct Stack {
     std::size_t first;
     std::vector<AnyTensor*> members;
@@ -100,12 +101,12 @@ constexpr void for_each_stack(std::span<AnyTensor> all, Index most_bytes, KindOf
       members.push_back(&all[i]);
     }
     AnyTensor whole = stack_of(members);
-    if (changes_blocks(first, whole)) {
+    if (try_blocks(first, whole)) {
       copy_back(whole, members);
       continue;
     }
     const Layout layout = whole.layout;
-    Stack next{first, std::move(members), layout, start_to(std::move(whole), on_owners(layout))};
+    Stack next{first, std::move(members), layout, start_to(std::move(whole), layout_on_owners(layout.axes))};
     if (!overlaps) {
       change(next);
       finish(next);
