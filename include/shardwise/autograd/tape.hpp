@@ -40,7 +40,8 @@ class Tape {
     return Var<X, false>(*this, std::move(x));
   }
 
-  /// Computes the gradients of `loss`, a scalar that is `Replicate` on every axis, and empties the tape.
+  /// Computes the gradients of `loss`, a scalar that is `Replicate` on every axis, and empties the tape, also if it
+  /// throws.
   template <class Loss, class Problem = typename detail::LossProblem<Loss>::type>
   constexpr void backward(const Loss& loss) {
     run_backward(loss, detail::gradient_of_itself<typename Loss::TensorOf>(loss.mesh()), BackwardPart::all);
@@ -141,8 +142,9 @@ class Tape {
   /// Forgets everything recorded.
   constexpr void clear() {
     while (last_) drop_last();
-    drop_left();
-    messages_ = 0;
+    last_ = std::exchange(left_, nullptr);
+    while (last_) drop_last();
+    messages_ = postponed_ = 0;
     end_task();
   }
 
@@ -187,7 +189,12 @@ class Tape {
   }
   SHARDWISE_ONCE(void, pull_back, (BackwardPart part), (part), pull_back_here(part))
   constexpr void pull_back_here(BackwardPart part) {
-    drop_left();  // of a pass that an exception ended
+    struct Pass {
+      Tape* failed;
+      constexpr ~Pass() {
+        if (failed) failed->clear();
+      }
+    } pass{this};
     TapeNode** end = &left_;
     while (last_) {
       const ModuleScope scope(recorder_, last_->module_);
@@ -204,9 +211,11 @@ class Tape {
     }
     compute_postponed();
     last_ = std::exchange(left_, nullptr);
-    if (part == BackwardPart::inputs) return;
-    if (task_) task_->finish();
-    end_task();
+    if (part != BackwardPart::inputs) {
+      if (task_) task_->finish();
+      end_task();
+    }
+    pass.failed = nullptr;
   }
   constexpr void compute_postponed(int most) {
     for (; most > 0; --most, --postponed_) {
@@ -223,10 +232,6 @@ class Tape {
     TapeNode* node = last_;
     last_ = node->previous_;
     destroy_pooled(node);
-  }
-  constexpr void drop_left() {
-    while (left_) destroy_pooled(std::exchange(left_, left_->previous_));
-    postponed_ = 0;
   }
 
   TapeNode* last_ = nullptr;
