@@ -111,7 +111,7 @@ def main():
         paths = [Path(each).resolve() for each in sys.argv[2:]]
     else:
         paths = sorted(root.glob("include/**/*.hpp")) + sorted(root.glob("examples/**/*.?pp"))
-        paths += sorted(root.glob("docs/**/*.md")) + sorted(root.glob("*.md"))
+        paths += sorted(root.glob("docs/**/*.md")) + sorted(root.glob("*.md")) + sorted(root.glob("benchmarks/*.md"))
         paths.append(root / "CMakeLists.txt")
         for folder in ("benchmarks", "cmake", "examples", "tests"):
             paths += sorted((root / folder).glob("**/CMakeLists.txt")) + sorted((root / folder).glob("**/*.cmake*"))

@@ -17,7 +17,7 @@ endfunction()
 set(wrong "")
 set(links_seen 0)
 file(GLOB_RECURSE pages "${ROOT}/docs/*.md")
-file(GLOB top_pages "${ROOT}/*.md")
+file(GLOB top_pages "${ROOT}/*.md" "${ROOT}/benchmarks/*.md")
 foreach(page IN LISTS pages top_pages)
   file(READ "${page}" text)
   string(REGEX REPLACE "```[^`]*```" "" text "${text}")  # in code, brackets are no links

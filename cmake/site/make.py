@@ -66,7 +66,7 @@ class Site:
         self.texts, self.places, self.moved, self.files = {}, {}, {}, set()
 
     def read(self):
-        for path in sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]):
+        for path in sorted([*ROOT.glob("*.md"), ROOT / "benchmarks/log.md", *(ROOT / "docs").rglob("*.md")]):
             page = path.relative_to(ROOT).as_posix()
             self.add(page, path.read_text(encoding="utf-8"))
         for page, level in SPLIT.items():
