@@ -29,7 +29,7 @@ class Shardwise(ConanFile):
         self.version = re.search(r'#define SHARDWISE_VERSION "(.*)"', header).group(1)
 
     def export_sources(self):
-        for folder in ("include", "cmake", "docs"):
+        for folder in ("include", "cmake", "docs", "benchmarks"):
             copy(self, "*", os.path.join(self.root, folder), os.path.join(self.export_sources_folder, folder))
         for file in ("CMakeLists.txt", "LICENSE", "README.md", "CHANGELOG.md"):
             copy(self, file, self.root, self.export_sources_folder)
