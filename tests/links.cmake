@@ -2,7 +2,17 @@
 # SPDX-License-Identifier: Apache-2.0
 
 # Each link of a page to a file, or to a heading, of this project leads somewhere. `cmake -DROOT=… -P links.cmake`
+# With -DBUILD=… too, the same of the pages that this build installs, into the folder ROOT.
 cmake_minimum_required(VERSION 3.22)
+
+if(BUILD)
+  file(REMOVE_RECURSE "${ROOT}")
+  execute_process(COMMAND "${CMAKE_COMMAND}" --install "${BUILD}" --component library --prefix "${ROOT}"
+                  OUTPUT_QUIET COMMAND_ERROR_IS_FATAL ANY)
+  file(GLOB_RECURSE readme "${ROOT}/README.md")
+  list(FILTER readme EXCLUDE REGEX "/docs/README.md$")
+  cmake_path(GET readme PARENT_PATH ROOT)
+endif()
 
 # The headings of a page as a browser names them: in lower case, with dashes, without signs.
 function(anchors_of page result)

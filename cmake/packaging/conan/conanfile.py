@@ -29,9 +29,10 @@ class Shardwise(ConanFile):
         self.version = re.search(r'#define SHARDWISE_VERSION "(.*)"', header).group(1)
 
     def export_sources(self):
-        for folder in ("include", "cmake", "docs", "benchmarks"):
+        for folder in ("include", "cmake", "docs", "benchmarks", "examples"):
             copy(self, "*", os.path.join(self.root, folder), os.path.join(self.export_sources_folder, folder))
-        for file in ("CMakeLists.txt", "LICENSE", "README.md", "CHANGELOG.md"):
+        for file in ("CMakeLists.txt", "LICENSE", "CITATION.cff", "README.md", "CHANGELOG.md", "CODE_OF_CONDUCT.md",
+                     "CONTRIBUTING.md", "SECURITY.md"):
             copy(self, file, self.root, self.export_sources_folder)
 
     def requirements(self):
