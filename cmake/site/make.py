@@ -20,6 +20,8 @@ import names
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 NAMES = "docs/reference/names/"
+RENAMED = {"docs/README.md": "index.md", "README.md": "quick-start.md"}
+TABS = ["Learn", "Reference", "Decisions"]  # sections of docs/README.md that list pages
 SPLIT = {"docs/reference/errors.md": 2, "docs/reference/silent-bugs.md": 3}  # the level of an entry's heading
 LINK = re.compile(r"(\]\()([^)\s]+)(\))|((?:src|srcset)=\")([^\"]+)(\")")
 STOREYS = {
@@ -138,8 +140,9 @@ class Site:
         self.add(NAMES + "README.md", "\n".join(start) + "\n")
         print("site: %d names in %d headers" % (len(headers), len(every)))
 
-    def add(self, page, text):
-        self.texts[page], self.places[page] = text, page
+    def add(self, place, text):
+        page = RENAMED.get(place, place)
+        self.texts[page], self.places[page] = text, place
 
     # ---- Links ----
     def target(self, link, page):
@@ -157,6 +160,7 @@ class Site:
             to, anchor = "docs/README.md", "decisions"
         if re.match(r"include/shardwise/.*\.hpp$", to):
             to = NAMES + names.page_of(to.removeprefix("include/"))
+        to = RENAMED.get(to, to)
         if to not in self.texts:
             if not (ROOT / to).is_file():
                 fail("%s: %s leads nowhere" % (page, link))
@@ -215,9 +219,11 @@ class Site:
 
     # ---- The navigation is that of docs/README.md ----
     def navigation(self):
-        nav, seen = [{"Home": "README.md"}], set()
-        for section in re.split(r"(?m)^## ", (ROOT / "docs/README.md").read_text(encoding="utf-8"))[1:]:
+        nav, seen = [{"Home": "index.md"}], set()
+        for section in re.split(r"(?m)^## ", self.texts["index.md"])[1:]:
             title, entries, group = section.split("\n", 1)[0], [], None
+            if title not in TABS:
+                continue
             group = entries
             for line in section.split("\n")[1:]:
                 if heading := re.fullmatch(r"\*\*(.*)\*\*", line):
@@ -226,13 +232,14 @@ class Site:
                 if line.startswith(("|", "- ")):
                     for text, link in re.findall(r"\[([^]]*)\]\(([^)#:]*\.md)\)", line.split(" | ")[0]):
                         page = os.path.normpath("docs/" + link)
+                        page = RENAMED.get(page, page)
                         heading = re.search("(?m)^# (.*)", self.texts[page])[1]
                         group.append({(heading if text[0].islower() else text).replace("`", ""): page})
                         seen.add(page)
             nav.append({title: entries})
         nav[2]["Reference"].insert(0, {"Names": NAMES + "README.md"})
         project = ["docs/policy.md", "CHANGELOG.md", "docs/architecture.md", "CONTRIBUTING.md", "SECURITY.md",
-                   "CODE_OF_CONDUCT.md", "docs/releasing.md", "docs/README.md"]
+                   "CODE_OF_CONDUCT.md", "docs/releasing.md"]
         nav.append({"Project": project})
         left = [page for page in self.texts if page.startswith("docs/") and not page.startswith(NAMES)
                 and self.places[page] == page and page not in seen and page not in project]
