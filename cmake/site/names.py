@@ -14,16 +14,25 @@ comments, and fields and types of a class. `undocumented` lists what lacks one.
 import re
 import xml.etree.ElementTree as ET
 
+import signatures
+
 # learn/adding-an-operation.md and learn/own-models.md describe these members once, for all types that have them.
 PROTOCOL = set("""forward signature saved pull_back backward suits visit scratch flops gradient_flops apply state_blocks
 style_for weight bias""".split())
 
 MACROS = {  # of headers, and the declarations that they make
-    "FUNCTION": "template <Operand... X>\nconstexpr auto name(const X&... x)",
+    "FUNCTION": "constexpr auto name(operands)",
     "COMPARISON": "template <Operand A, class B>\nconstexpr auto name(const A& a, const B& b)",
     "REDUCTION": "template <int Dim = detail::all_dimensions, Operand X>\nconstexpr auto name(const X& x)",
     "MEAN_LOSS": "template <Operand X, Operand Target>\nconstexpr auto name(const X& x, const Target& target)",
     "OPERATOR": "", "NO_OPERATOR": "", "COMPILE_MEMBER": "", "COMPILE_EACH": "", "COMPILE": "", "ONCE": "",
+}
+
+
+OPERANDS = {  # of the operations of FUNCTION
+    "ActivationOp": "x", "CatSharedOp": "x, shared", "ExpertsOp": "x, ids, weights, gate_up, down", "TakeAlongDimOp": "x, ids",
+    **dict.fromkeys(("AddOp", "SubOp", "MulOp", "DivOp", "MinimumOp", "MaximumOp", "MatmulOp"), "a, b"),
+    **dict.fromkeys(("SwigluOp", "GegluOp"), "gate, up"),
 }
 
 
@@ -94,8 +103,16 @@ class Name:
         indent = re.match(r"\s*", lines[self.begin])[0]
         self.text = "\n".join(line.removeprefix(indent) for line in text.rstrip().split("\n"))
         self.text = re.sub(r"SHARDWISE_INLINE |\[\[[\w:, ]+\]\] ", "", self.text)
-        if macro := re.match(r"SHARDWISE_(\w+)\((\w+)", self.text):
+        if macro := re.match(r"SHARDWISE_(\w+)\((\w+), *(\w+)", self.text):
             self.text = re.sub(r"\bname\b", macro[2], MACROS[macro[1]])
+            self.text = self.text.replace("operands", OPERANDS.get(macro[3], "operands"))
+
+    def shown(self):
+        """As a user writes it. A function object has its calls in its comment."""
+        texts = ["".join(code.itertext()) for part in self.parts if part is not None for code in part.iter("computeroutput")]
+        calls = [text for text in texts if re.match(r"%s(<.*>)?\(" % re.escape(self.name), text)]
+        return signatures.shown(self.kind, self.name, self.text, calls if re.match(
+            r"(template <.*>\s*)?inline constexpr detail::", self.text, re.DOTALL) else [])
 
     def hidden(self, owner):
         own = re.escape(owner.name if owner else self.name)
@@ -108,6 +125,8 @@ class Name:
             return True  # a deduction guide
         if self.documented:
             return False
+        if not owner and re.search(r"^(Why|WrittenOtherwise<.*>) |\bAbstractOperand\b.*\n.*\(", self.text, re.MULTILINE):
+            return True  # the error of a call, or a call on types alone
         if owner and (owner.name.endswith(("Op", "Update")) or self.kind == "function" and self.name in PROTOCOL):
             return True
         return (self.kind == "class" and self.name.endswith("Op") or self.name.startswith(("operator", "@")) or
@@ -222,17 +241,18 @@ class Reference:
         else:
             self.last_title = path, owner, title
         self.own = set(re.findall(r"\b[a-z]\w*\b(?!\()", " ".join(name.text for name in group)))
-        texts = "```cpp\n%s\n```" % "\n".join(name.text for name in group)
+        texts = "```cpp\n%s\n```" % "\n".join(dict.fromkeys(name.shown() for name in group))
         return [title, anchors, texts] + [self.words(path, name.parts) for name in group if name.documented]
 
     def field(self, name):
         text = " ".join(filter(None, map(flat, name.parts)))
+        shown = name.shown()
         if not text:
-            return name.text
-        if len(text) + len(name.text) < 90 and "\n" not in name.text:
-            return "%s  // %s" % (name.text, text)
+            return shown
+        if len(text) + len(shown) < 90 and "\n" not in shown:
+            return "%s  // %s" % (shown, text)
         lines = re.findall(r"(.{1,95})(?:\s|$)", text)
-        return "\n".join("// " + line for line in lines) + "\n" + name.text
+        return "\n".join("// " + line for line in lines) + "\n" + shown
 
     def words(self, path, parts):
         return "\n\n".join(filter(None, (self.markdown(part, path).strip() for part in parts if part is not None)))
@@ -280,5 +300,5 @@ class Reference:
 
 
 def page_of(path):
-    """`shardwise/nn/linear.hpp` → `nn/linear.md`."""
-    return path.removeprefix("shardwise/").removesuffix(".hpp") + ".md"
+    """`shardwise/nn/linear.hpp` → `nn/linear.md`. MkDocs takes an index.md for the page of its folder."""
+    return re.sub(r"\bindex$", "index_", path.removeprefix("shardwise/").removesuffix(".hpp")) + ".md"
