@@ -20,7 +20,9 @@ import names
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 NAMES = "docs/reference/names/"
-RENAMED = {"docs/README.md": "index.md", "README.md": "quick-start.md"}
+RENAMED = {"docs/README.md": "index.md", "README.md": "quick-start.md", "docs/reference/errors.md": "docs/reference/errors/index.md",
+           "docs/reference/silent-bugs.md": "docs/reference/silent-bugs/index.md"}
+PICTURES = (".svg", ".webp", ".png")
 TABS = ["Learn", "Reference", "Decisions"]  # sections of docs/README.md that list pages
 SPLIT = {"docs/reference/errors.md": 2, "docs/reference/silent-bugs.md": 3}  # the level of an entry's heading
 LINK = re.compile(r"(\]\()([^)\s]+)(\))|((?:src|srcset)=\")([^\"]+)(\")")
@@ -77,7 +79,7 @@ class Site:
     def split(self, page, mark):
         """Moves each entry of a page to a page of its own, and leaves a link."""
         out, entry, title = [], None, None
-        index = self.texts[page]
+        index = self.texts[RENAMED[page]]
         for is_code, part in pieces(index):
             for line in [part] if is_code else part.splitlines(keepends=True):
                 if not is_code and line.startswith("#"):
@@ -96,7 +98,7 @@ class Site:
                     self.texts[entry] += line
                 else:
                     out.append(line)
-        self.texts[page] = "".join(out)
+        self.texts[RENAMED[page]] = "".join(out)
 
     def reference(self, xml):
         reference = names.Reference(xml, ROOT / "include")
@@ -104,40 +106,46 @@ class Site:
             fail("these public names have no comment:\n" + "\n".join(reference.undocumented))
         about = dict(re.findall(r"(?m)^\| `([\w/]+)/` \| (.*?) \|", self.texts["docs/architecture.md"]))
         rooms = {}
-        for path in reference.headers:
+        for path in sorted(reference.headers):
             rooms.setdefault(room_of(path), []).append(path)
         listed = " ".join(STOREYS.values()).split()
         if sorted(listed) != sorted(filter(None, rooms)) or set(about) != set(listed):
             fail("STOREYS in cmake/site/make.py and docs/architecture.md must name the rooms of include/shardwise: " +
                  " ".join(sorted(filter(None, rooms))))
         start = ["# Names\n\nThe public names, by the folders of `include/shardwise/`, as "
-                 "[architecture](../../architecture.md) describes them. The search finds all of them."]
+                 "[architecture](../../architecture.md) describes them. The search finds all of them.\n\n"
+                 "Functions are shown as calls write them: `matrix_product<To...>(a, b, MatrixProductOptions options = {})`. "
+                 "A parameter without a type has any type that its description allows. The headers have the declarations, "
+                 "with constraints, `const` and `constexpr`."]
         every = {path: sorted({name.name for group in groups for name in group if re.fullmatch(r"\w+", name.name)})
                  for path, groups in reference.headers.items()}
         for storey, inside in STOREYS.items():
             start.append("\n## %s\n\n| folder | contents |\n|---|---|" % storey)
             for room in inside.split():
-                start.append("| [%s](%s.md) | %s |" % (room, room, about[room]))
-                lines = ["[Names](%s) ›\n\n# %s\n\n%s.\n" % (relative("README.md", room), room,
+                start.append("| [%s](%s/README.md) | %s |" % (room, room, about[room]))
+                lines = ["[Names](%s) ›\n\n# %s\n\n%s.\n" % (relative("README.md", room + "/README.md"), room,
                                                           about[room][0].upper() + about[room][1:]),
                          "| header | describes | names |\n|---|---|---|"]
                 for path in rooms[room]:
-                    to = relative(names.page_of(path), room + ".md")
+                    to = relative(names.page_of(path), room + "/README.md")
                     cells = ", ".join("[`%s`](%s#%s)" % (name, to, name) for name in every[path])
                     brief = re.match(r"(.*?\.)( |$)|.*", reference.first(path))
                     brief = re.sub(r"([\\`*_\[\]<>#|])", r"\\\1", brief[1] or brief[0])
                     lines.append("| [%s](%s) | %s | %s |" % (path.removeprefix("shardwise/%s/" % room), to, brief, cells))
-                self.add(NAMES + room + ".md", "\n".join(lines) + "\n")
+                self.add(NAMES + room + "/README.md", "\n".join(lines) + "\n")
         for path in reference.headers:
             room = room_of(path)
             up = "[Names](%s) ›" % relative("README.md", names.page_of(path))
             if room:
-                up += " [%s](%s) ›" % (room, relative(room + ".md", names.page_of(path)))
+                up += " [%s](%s) ›" % (room, relative(room + "/README.md", names.page_of(path)))
             self.add(NAMES + names.page_of(path), up + "\n\n" + reference.page(path))
         headers = {name: path for path in reversed(every) for name in every[path]}
         start.append("\n## A–Z\n\n" + " · ".join(
             "[`%s`](%s#%s)" % (name, names.page_of(headers[name]), name) for name in sorted(headers, key=str.lower)))
         self.add(NAMES + "README.md", "\n".join(start) + "\n")
+        self.names = [NAMES + "README.md"] + [{storey: [{room: [NAMES + room + "/README.md"] + [
+            {os.path.basename(path): NAMES + names.page_of(path)} for path in rooms[room]]} for room in inside.split()]}
+            for storey, inside in STOREYS.items()] + [{path: NAMES + names.page_of(path)} for path in rooms[""]]
         print("site: %d names in %d headers" % (len(headers), len(every)))
 
     def add(self, place, text):
@@ -165,7 +173,7 @@ class Site:
             if not (ROOT / to).is_file():
                 fail("%s: %s leads nowhere" % (page, link))
             self.files.add(to)
-            if not to.endswith((".svg", ".webp", ".png")):
+            if not to.endswith(PICTURES):
                 to += ".md"
         path = "" if to == page else relative(to, page)
         return path + ("#" + anchor if anchor else "")
@@ -198,10 +206,10 @@ class Site:
     def write(self):
         texts = {}
         for page, text in self.texts.items():
-            texts[page] = "".join(part if is_code else self.linked(self.adapted(part), page)
-                                  for is_code, part in pieces(text))
+            texts[page] = "".join(re.sub(r"^```(?=\n(.*\n)*.{200})", "``` { .text .wrap }", part) if is_code
+                                  else self.linked(self.adapted(part), page) for is_code, part in pieces(text))
         for file in self.files:
-            if file.endswith((".svg", ".webp", ".png")):
+            if file.endswith(PICTURES):
                 (self.pages / file).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy(ROOT / file, self.pages / file)
             else:
@@ -234,12 +242,18 @@ class Site:
                         page = os.path.normpath("docs/" + link)
                         page = RENAMED.get(page, page)
                         heading = re.search("(?m)^# (.*)", self.texts[page])[1]
-                        group.append({(heading if text[0].islower() else text).replace("`", ""): page})
+                        entries_of = [entry for entry in self.places if RENAMED.get(self.places[entry]) == page != entry]
+                        group.append({(heading if text[0].islower() else text).replace("`", ""):
+                                      [page, *entries_of] if entries_of else page})
                         seen.add(page)
             nav.append({title: entries})
-        nav[2]["Reference"].insert(0, {"Names": NAMES + "README.md"})
+        nav.insert(2, {"Names": self.names})
         project = ["docs/policy.md", "CHANGELOG.md", "docs/architecture.md", "CONTRIBUTING.md", "SECURITY.md",
                    "CODE_OF_CONDUCT.md", "docs/releasing.md"]
+        shown = [file + ".md" for file in sorted(self.files) if not file.endswith(PICTURES)]
+        project += [file for file in shown if not file.startswith("examples/")]
+        nav[1]["Learn"].append({"Examples": [{os.path.basename(file)[:-3]: file} for file in shown
+                                              if file.startswith("examples/")]})
         nav.append({"Project": project})
         left = [page for page in self.texts if page.startswith("docs/") and not page.startswith(NAMES)
                 and self.places[page] == page and page not in seen and page not in project]
@@ -249,7 +263,8 @@ class Site:
 
     def make(self, site):
         config = (HERE / "mkdocs.yml").read_text(encoding="utf-8")
-        for key, value in ("docs_dir", str(self.pages)), ("site_dir", str(site)), ("nav", self.navigation()):
+        for key, value in {"docs_dir": str(self.pages), "site_dir": str(site), "nav": self.navigation(),
+                           "hooks": [str(HERE / "hooks.py")]}.items():
             config += "%s: %s\n" % (key, json.dumps(value))
         (self.work / "mkdocs.yml").write_text(config, encoding="utf-8")
         run = subprocess.run(["mkdocs", "build", "--strict", "-f", str(self.work / "mkdocs.yml")],
@@ -262,7 +277,11 @@ class Site:
 
     def order_search(self, file):
         """The search finds a member with its class. Guides, and the name that a header has, come first: the search
-        gives tags the highest weight, and site.css hides them."""
+        gives tags the highest weight, and site.css hides them. Decisions, the log and the changelog come last."""
+        for worker in file.parent.parent.glob("assets/javascripts/workers/search*.js"):  # versions before 8.3 ignore `boost`
+            text = worker.read_text(encoding="utf-8")
+            text = re.sub(r"(for\(let (\w) of \w\)this\.add\(\2)\)", r"\1,{boost:\2.boost||1})", text)
+            worker.write_text(text, encoding="utf-8")
         index, kept = json.loads(file.read_text(encoding="utf-8")), []
         for entry in index["docs"]:
             page, _, anchor = entry["location"].partition("#")
@@ -275,10 +294,12 @@ class Site:
                 continue
             kept.append(entry)
             header = re.fullmatch(NAMES + r".*/(\w+)\.html", page)
-            if page.startswith("docs/learn/") or page in ("index.html", "docs/policy.html", "CONTRIBUTING.html"):
-                entry["tags"] = entry["title"].split()
+            if page.startswith("docs/learn/") or page in ("index.html", "quick-start.html", "docs/policy.html", "CONTRIBUTING.html"):
+                entry.update(tags=entry["title"].split(), boost=100)
             elif header and anchor == entry["title"] and anchor.lower() == header[1].replace("_", ""):
                 entry["tags"] = [anchor]
+            elif page.startswith(("docs/decisions/", "benchmarks/", "CHANGELOG")):
+                entry["boost"] = 1e-4
         index["docs"] = kept
         file.write_text(json.dumps(index, ensure_ascii=False), encoding="utf-8")
 

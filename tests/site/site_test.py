@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 
 """Builds the site, without a warning, and checks it: `site_test.py ROOT SITE`. All links lead to a page, an anchor or a
-file that is there; pages load nothing from other hosts; the search finds names, variables and options, also in a
-Chromium if there is one. Exits with 77 where there is no MkDocs, no theme or no Doxygen."""
+file that is there; pages load nothing from other hosts, and have an active tab; signatures are as calls write them; the
+search finds names, variables and options, also in a Chromium if there is one, and puts decisions last. Exits with 77 where
+there is no MkDocs, no theme or no Doxygen."""
 
 import functools
 import html.parser
@@ -29,17 +30,25 @@ SEARCHED = {
     "SHARDWISE_TRANSPORT": "docs/reference/environment.html",
     "dimension_sharded_on_one_side_only": "docs/reference/errors/dimension_sharded_on_one_side_only.html",
 }
+SIGNATURES = {
+    "tensor/distribute": "distribute<Placements...>(mesh, matrix)",
+    "linalg/matrix_product": "matrix_product<To...>(a, b, MatrixProductOptions options = {})",
+    "train/clip": "double clip_gradients(module, double max_norm, double p = 2, ReduceOptions options = {})",
+    "tensor/tensor": "class Tensor<T, int Rank, MeshType, Placements...>",
+}
+DECISIONS = ["gradient buckets", "pipeline checkpoints"]  # words of their titles
 
 
 class Page(html.parser.HTMLParser):
     def __init__(self, text):
         super().__init__()
-        self.ids, self.links, self.loads = set(), set(), set()
+        self.ids, self.links, self.loads, self.classes = set(), set(), set(), set()
         self.feed(text)
 
     def handle_starttag(self, tag, attributes):
         found = dict(attributes)
         self.ids.add(found.get("id"))
+        self.classes |= set((found.get("class") or "").split())
         if tag == "a" and found.get("href"):
             self.links.add(found["href"])
         if tag in ("img", "script", "link", "source", "iframe") and found.get("rel") != "canonical":
@@ -49,6 +58,8 @@ class Page(html.parser.HTMLParser):
 def problems_of(site):
     pages = {path: Page(path.read_text(encoding="utf-8")) for path in site.rglob("*.html")}
     for path, page in pages.items():
+        if path.name != "404.html" and "md-tabs__link--active" not in page.classes:
+            yield "%s has no active tab" % path.relative_to(site).as_posix()
         for link in sorted(page.links | page.loads):
             name = path.relative_to(site).as_posix()
             if re.match(r"(https?:)?//", link):
@@ -72,6 +83,14 @@ def problems_of(site):
         texts = [entry["title"] + " " + entry["text"] for entry in entries if entry["location"].split("#")[0] == page]
         if not any(re.search(r"(?<!\w)%s\b" % word, text) for text in texts):
             yield "the search does not find %s in %s" % (word, page)
+    names = site.with_name(site.name + "-work") / "pages/docs/reference/names"
+    for header, signature in SIGNATURES.items():
+        if signature not in (names / (header + ".md")).read_text(encoding="utf-8").split("\n"):
+            yield "%s does not have %s" % (header, signature)
+    for path in names.rglob("*.md"):
+        for block in re.findall(r"(?m)^##.*\n+(?:<a .*\n+)?```cpp\n([^`]*)```", path.read_text(encoding="utf-8")):
+            if re.search(r"detail::|\btypename\b|\brequires\b", block) and "concept " not in block:
+                yield "%s shows what no call writes:\n%s" % (path.relative_to(names), block)
 
 
 class Files(http.server.SimpleHTTPRequestHandler):
@@ -86,7 +105,8 @@ def searched_in_browser(site):
     with browser.Browser() as page:
         page.call("Page.navigate", url="http://127.0.0.1:%d/index.html" % server.server_port)
         page.until(lambda message: message.get("method") == "Page.loadEventFired", 60, "opening the site")
-        for text, expected in {**SEARCHED, "sw::Linear": SEARCHED["Linear"], "--rate": "rate_schedule"}.items():
+        words = {**SEARCHED, "sw::Linear": SEARCHED["Linear"], "--rate": "rate_schedule", **dict.fromkeys(DECISIONS, "decisions")}
+        for text, expected in words.items():
             page.run("""{
               const input = document.querySelector(".md-search__input");
               document.querySelector("[data-md-toggle=search]").checked = true;
@@ -99,6 +119,8 @@ def searched_in_browser(site):
                 found = page.run("[...document.querySelectorAll('.md-search-result__link')].map(link => link.href)")
             if not any(expected in link for link in found):
                 yield "the search box finds %s for %s, not %s" % (found[:10], text, expected)
+            if found and "/decisions/" in found[0]:
+                yield "the search box begins with %s for %s" % (found[0], text)
         yield from page.problems
     server.shutdown()
 
@@ -120,7 +142,7 @@ def main(root, site):
         page.write_text(text.replace("</body>", wrong), encoding="utf-8")
         seen = list(problems_of(site))
         page.write_text(text, encoding="utf-8")
-        if seen != ["index.html: no anchor quick-start.html#nowhere", "index.html: no none.png"]:
+        if seen != ["index.html: no none.png", "index.html: no anchor quick-start.html#nowhere"]:
             problems = ["two mistakes in a page were found as: %s" % seen]
     print("\n".join(problems) or run.stdout.strip())
     return 1 if problems else 0
