@@ -91,13 +91,13 @@ def parameter(text, deduced):
 
 def in_lines(before, opening, arguments, closing):
     """In lines of at most 96 characters."""
-    lines = [before + (opening or "")]
+    lines = [before + opening]
     for i, argument in enumerate(arguments):
         argument += ", " if i + 1 < len(arguments) else ""
         if len(lines[-1] + argument) > 96:
             lines.append("    ")
         lines[-1] += argument
-    return "\n".join(line.rstrip() for line in lines) + (closing or "")
+    return "\n".join(line.rstrip() for line in lines) + closing
 
 
 def function(name, text, parameters):
@@ -129,15 +129,15 @@ def shown(kind, name, text, calls):
         head, *bases = pieces(flat.replace("::", "\0"), ":")
         bases = [base for base in pieces("".join(bases).replace("\0", "::"), ",") if "detail::" not in base]
         bases = [re.sub(r"\b(Module|Pooled)<.*%s.*>$" % re.escape(name), r"\1", base) for base in bases]
-        return in_lines(head.split()[0] + " " + name, parameters and "<", [each.shown() for each in parameters if each.name],
-                        parameters and ">") + (" : " + ", ".join(bases) if bases else "")
-    before, _, value = raw.partition("=" if kind != "variable" or "=" in raw.split("{")[0] else "{")
+        stated = [each.shown() for each in parameters if each.name]
+        return in_lines(head.split()[0] + " " + name, "<" if stated else "", stated, ">" if stated else "") + (
+            " : " + ", ".join(bases) if bases else "")
     if kind == "typedef" and (of or MACHINERY.search(raw)):
         value = raw[raw.index("=", raw.index("using")):]
         return "using " + name + of + ("" if MACHINERY.search(value) else " " + value)
     if kind == "concept" and MACHINERY.search(raw):
         return "concept " + name + of
-    if kind == "variable" and (of or MACHINERY.search(raw) or value.lstrip().startswith("[")):
+    if kind == "variable" and (of or MACHINERY.search(raw) or "= [" in raw):
         what, *value = pieces(flat, "=")
         what = re.sub(r"\binline |\{.*", "", what).strip()
         what = name if "detail::" in what else what
