@@ -125,7 +125,7 @@ class Name:
             return True  # a deduction guide
         if self.documented:
             return False
-        if not owner and re.search(r"^(Why|WrittenOtherwise<.*>) |\bAbstractOperand\b.*\n.*\(", self.text, re.MULTILINE):
+        if self.kind == "function" and not owner and re.search(r"(?m)^(Why|WrittenOtherwise<.*>) |\bAbstractOperand [A-Z]", self.text):
             return True  # the error of a call, or a call on types alone
         if owner and (owner.name.endswith(("Op", "Update")) or self.kind == "function" and self.name in PROTOCOL):
             return True
