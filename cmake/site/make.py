@@ -3,8 +3,8 @@
 
 """The documentation as a site in the folder SITE: `make.py SITE`, from the pages of the repository and the comments of
 the headers. SITE-work/pages has the pages as MkDocs reads them, in the folders of the repository. A page with many
-entries becomes one page per entry. Files that pages link to become pages with their text. Exits with 77 if a tool is
-missing.
+entries becomes one page per entry. Files that pages link to become pages with their text. If SITE is beside a
+versions.json, the header has a menu of these versions. Exits with 77 if a tool is missing.
 """
 
 import json
@@ -263,8 +263,11 @@ class Site:
 
     def make(self, site):
         config = (HERE / "mkdocs.yml").read_text(encoding="utf-8")
-        for key, value in {"docs_dir": str(self.pages), "site_dir": str(site), "nav": self.navigation(),
-                           "hooks": [str(HERE / "hooks.py")]}.items():
+        version = re.search('VERSION "(.*)"', (ROOT / "include/shardwise/version.hpp").read_text(encoding="utf-8"))[1]
+        menu = {"version": {"provider": "mike"}} if site.with_name("versions.json").exists() else {}
+        for key, value in {"site_name": "Shardwise " + version, "docs_dir": str(self.pages), "site_dir": str(site),
+                           "nav": self.navigation(), "hooks": [str(HERE / "hooks.py")],
+                           "extra": {"generator": False, **menu}}.items():
             config += "%s: %s\n" % (key, json.dumps(value))
         (self.work / "mkdocs.yml").write_text(config, encoding="utf-8")
         run = subprocess.run(["mkdocs", "build", "--strict", "-f", str(self.work / "mkdocs.yml")],

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 
 """Builds the site, without a warning, and checks it: `site_test.py ROOT SITE`. All links lead to a page, an anchor or a
-file that is there; pages load nothing from other hosts, and have an active tab; signatures are as calls write them; the
-search finds names, variables and options, also in a Chromium if there is one, and puts decisions last. Exits with 77 where
+file that is there; pages load nothing from other hosts, and have an active tab; headers name the version;
+signatures are as calls write them; the search finds names, variables and options, also in a Chromium if there is one, and puts decisions last. Exits with 77 where
 there is no MkDocs, no theme or no Doxygen."""
 
 import functools
@@ -43,6 +43,7 @@ class Page(html.parser.HTMLParser):
     def __init__(self, text):
         super().__init__()
         self.ids, self.links, self.loads, self.classes = set(), set(), set(), set()
+        self.has_version = re.search(r'<span class="md-ellipsis">\s*Shardwise \d', text)
         self.feed(text)
 
     def handle_starttag(self, tag, attributes):
@@ -60,6 +61,8 @@ def problems_of(site):
     for path, page in pages.items():
         if path.name != "404.html" and "md-tabs__link--active" not in page.classes:
             yield "%s has no active tab" % path.relative_to(site).as_posix()
+        if not page.has_version:
+            yield "%s: no version in the header" % path.relative_to(site).as_posix()
         for link in sorted(page.links | page.loads):
             name = path.relative_to(site).as_posix()
             if re.match(r"(https?:)?//", link):
