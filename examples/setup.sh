@@ -85,6 +85,7 @@ shardwise_missing() {
       shardwise_has_library scalapack-openmpi || echo "libscalapack-openmpi-dev ScaLAPACK"
       command -v reuse >/dev/null || echo "reuse a check of copyright and licenses"
       command -v chromium >/dev/null || echo "chromium a browser for the tests of pages"
+      command -v dpkg-source >/dev/null || echo "dpkg-dev Debian's source package of a release"
       command -v doxygen >/dev/null || echo "doxygen the names on the site"
       command -v mkdocs >/dev/null || echo "mkdocs-material the site of the documentation"
       shardwise_has_header hdf5/openmpi/H5version.h || echo "libhdf5-openmpi-dev HDF5 with Open MPI"

@@ -78,15 +78,20 @@ def main():
 
     version = re.search(r'VERSION "(.*)"', (root / "include/shardwise/version.hpp").read_text(encoding="utf-8")).group(1)
     number = version.removesuffix("-dev")
-    for file, text in {
-        "CHANGELOG.md": "## [Unreleased]" if version.endswith("-dev") else f"## [{version}] - 20",
-        "README.md": f"find_package(shardwise {number.rpartition('.')[0]} REQUIRED)",
-        "CITATION.cff": f"version: {version}",
-        "cmake/packaging/vcpkg/vcpkg.json": f'"version-string": "{version}"',
-        "cmake/packaging/debian/changelog": f"shardwise ({version.replace('-', '~')}-1)",
-    }.items():
+    minor = number.rpartition(".")[0]
+    address = re.search("(?m)^address=(.*)", (root / "cmake/release.sh").read_text(encoding="utf-8")).group(1)
+    for file, text in [
+        ("CHANGELOG.md", "\n## [Unreleased]\n" if version.endswith("-dev") else f"\n## [{version}] - 20"),
+        ("README.md", f"find_package(shardwise {minor} REQUIRED)"),
+        ("README.md", f"URL {address}/shardwise-{number}.tar.gz\n"),
+        ("docs/learn/installing.md", f"find_package(shardwise {minor} REQUIRED COMPONENTS"),
+        ("docs/reference/cmake.md", f"find_package(shardwise {minor} REQUIRED COMPONENTS"),
+        ("CITATION.cff", f"version: {version}\n"),
+        ("cmake/packaging/vcpkg/vcpkg.json", f'"version-string": "{version}"'),
+        ("cmake/packaging/debian/changelog", f"shardwise ({version.replace('-', '~')}-1)"),
+    ]:
         if text not in (root / file).read_text(encoding="utf-8"):
-            problems.append(f"{file} does not have '{text}', as version.hpp has it")
+            problems.append(f"{file} does not have '{text.strip()}': cmake/release.sh --set-version {version} corrects it")
     if table != expected:
         problems.append("README.md's table is not that of platforms.tsv: `python3 tests/reference_pages.py . --write` makes it")
     print("\n".join(problems))

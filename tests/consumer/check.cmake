@@ -7,7 +7,8 @@ cmake_minimum_required(VERSION 3.22)
 # shardwise::header_only; readme_installed links shardwise::shardwise, whose compilation takes longest), bare (find_package
 # and shardwise::shardwise, where only MPI and Eigen are found), pkg_config (mpicxx, and what is installed), plain (mpicxx
 # and -I, no CMake) or single_header (the README's MLP and one generated header, with MPI and without).
-# readme_installed and readme_fetched run the commands and the CMake code of the README. Others are only configured:
+# readme_installed and release run the commands and the CMake code of the README; release makes a release first, and takes
+# its archive in two ways. Others are only configured:
 # eigen_versions, with others than that of this machine; without_root, as a user who may write nowhere else configures and
 # installs, as the README says; versions, which versions and components an installation accepts (docs/policy.md); and gemm,
 # where the installation and its user choose what multiplies matrices.
@@ -157,7 +158,7 @@ endif()
 
 # The first block of the README in this language that contains `text`.
 function(block_of_readme language text)
-  file(READ "${SHARDWISE_SOURCE}/README.md" page)
+  file(READ "${WORK}/shardwise/README.md" page)
   while(page MATCHES "\n```${language}\n")
     string(FIND "${page}" "\n```${language}\n" begin)
     string(LENGTH "\n```${language}\n" length)
@@ -175,8 +176,8 @@ function(block_of_readme language text)
   message(FATAL_ERROR "the README has no block of ${language} with ${text}")
 endfunction()
 
-if(WAY MATCHES "^readme_")
-  # A copy of what Git knows of, as an archive; without Git, of everything but builds.
+if(WAY MATCHES "^(readme_installed|release)$")
+  # In ${WORK}/shardwise, a copy of what Git knows of; without Git, of everything but builds.
   execute_process(COMMAND git -C "${SHARDWISE_SOURCE}" ls-files --cached --others --exclude-standard
                   OUTPUT_FILE "${WORK}/files.txt" RESULT_VARIABLE code ERROR_QUIET)
   if(NOT code EQUAL 0)
@@ -186,35 +187,69 @@ if(WAY MATCHES "^readme_")
     file(WRITE "${WORK}/files.txt" "${files}\n")
   endif()
   file(MAKE_DIRECTORY "${WORK}/home" "${WORK}/mine" "${WORK}/shardwise")
-  execute_process(COMMAND "${CMAKE_COMMAND}" -E tar czf "${WORK}/mine/shardwise.tar.gz" "--files-from=${WORK}/files.txt"
+  execute_process(COMMAND "${CMAKE_COMMAND}" -E tar cf "${WORK}/files.tar" "--files-from=${WORK}/files.txt"
                   WORKING_DIRECTORY "${SHARDWISE_SOURCE}" COMMAND_ERROR_IS_FATAL ANY)
+  must("${CMAKE_COMMAND}" -E chdir "${WORK}/shardwise" "${CMAKE_COMMAND}" -E tar xf "${WORK}/files.tar")
+  set(ENV{HOME} "${WORK}/home")
+  if(WAY STREQUAL "release")
+    set(repository git -C "${WORK}/shardwise" -c user.name=tests -c user.email=tests@localhost)
+    set(release "${WORK}/shardwise/cmake/release.sh" --without-site)
+    must(${repository} init --quiet)
+    must(${repository} add --all)
+    must(${repository} commit --quiet -m "Before the release")
+    must("${WORK}/shardwise/cmake/release.sh" --set-version 99.1.0-dev)
+    must("${WORK}/shardwise/cmake/release.sh" --set-version 99.1.0)
+    must_refuse("the clone has changes" ${release} --rehearse HEAD "${WORK}/release")
+    must(${repository} commit --quiet --all -m "Release 99.1.0")
+    must_refuse("v99.1.0: no such tag" ${release} v99.1.0 "${WORK}/release")
+    must(${repository} tag v99.1.0)
+    must_refuse("v99.1.0 is not an annotated tag" ${release} v99.1.0 "${WORK}/release")
+    must(${repository} tag -a v99.2.0 -m "Another number")
+    must_refuse("the tag v99.2.0 has the version 99.1.0" ${release} v99.2.0 "${WORK}/release")
+    must(${repository} tag --force -a v99.1.0 -m "Shardwise 99.1.0")
+    must(${release} v99.1.0 "${WORK}/release")
+    # The same bytes from a clone, whatever the user's environment is.
+    must(git clone --quiet "${WORK}/shardwise" "${WORK}/clone")
+    must(env TZ=Asia/Tokyo LC_ALL=C bash -c "umask 077 && '${WORK}/clone/cmake/release.sh' --without-site --rehearse HEAD '${WORK}/again'")
+    must(diff -r "${WORK}/release" "${WORK}/again")
+    must("${CMAKE_COMMAND}" -E chdir "${WORK}/release" sha256sum --check SHA256SUMS)
+    file(REMOVE_RECURSE "${WORK}/shardwise")
+    must("${CMAKE_COMMAND}" -E chdir "${WORK}" "${CMAKE_COMMAND}" -E tar xf release/shardwise-99.1.0.tar.gz)
+    file(RENAME "${WORK}/shardwise-99.1.0" "${WORK}/shardwise")
+  endif()
   block_of_readme(cmake "find_package")
   string(REGEX MATCH "find_package[^\n]*\n" find "${block}")
   set(project "${block}")
-  set(ENV{HOME} "${WORK}/home")
   set(ENV{CXX} "${COMPILER}")
   set(ENV{CMAKE_GENERATOR} "${GENERATOR}")
   block_of_readme(sh "--prefix ~/.local")
   string(REGEX MATCHALL "[^\n]+" commands "${block}")
   list(GET commands 0 install)
   list(GET commands 1 build)
+  # The programs are the README's; a test compares them.
   if(WAY STREQUAL "readme_installed")
-    file(COPY "${SHARDWISE_SOURCE}/examples/mlp.cpp" DESTINATION "${WORK}/mine")  # of the README; a test compares them
-    file(RENAME "${WORK}/mine/mlp.cpp" "${WORK}/mine/main.cpp")
-    execute_process(COMMAND "${CMAKE_COMMAND}" -E tar xzf "${WORK}/mine/shardwise.tar.gz" WORKING_DIRECTORY "${WORK}/shardwise")
     must("${CMAKE_COMMAND}" -E chdir "${WORK}/shardwise" bash -ec "${install}")
+    file(COPY_FILE "${SHARDWISE_SOURCE}/examples/mlp.cpp" "${WORK}/mine/main.cpp")
+    set(run "")
     set(wanted "step 50: loss 0.[01][0-9]+\n")
   else()
-    file(COPY "${source}/consumer.cpp" DESTINATION "${WORK}/mine")
-    file(RENAME "${WORK}/mine/consumer.cpp" "${WORK}/mine/main.cpp")
-    block_of_readme(cmake "FetchContent")
-    string(REPLACE "${find}" "${block}" project "${project}")
+    file(COPY_FILE "${SHARDWISE_SOURCE}/examples/matrix_product.cpp" "${WORK}/mine/main.cpp")
     string(REPLACE "shardwise::shardwise" "shardwise::header_only" project "${project}")  # readme_installed builds the other
-    set(wanted "consumer: 1 of 1")
+    string(REPLACE "=Release" "=Debug" build "${build}")  # half of the time
+    file(WRITE "${WORK}/mine/CMakeLists.txt" "${project}")
+    must("${CMAKE_COMMAND}" -S "${WORK}/shardwise" -B "${WORK}/library" ${library_alone})
+    must("${CMAKE_COMMAND}" --install "${WORK}/library" --prefix "${WORK}/home/.local")
+    must("${CMAKE_COMMAND}" -E chdir "${WORK}/mine" bash -ec "${build}")
+    file(REMOVE_RECURSE "${WORK}/mine/build" "${WORK}/home")
+    file(READ "${WORK}/release/recipes/fetch.cmake" fetch)
+    string(REGEX REPLACE "https:[^\n]*/" "file://${WORK}/release/" fetch "${fetch}")
+    string(REPLACE "${find}" "${fetch}" project "${project}")
+    string(REPLACE "|" ";" run "${RUN}")
+    set(wanted "sum of squares 537010856[.]")
   endif()
   file(WRITE "${WORK}/mine/CMakeLists.txt" "${project}")
   must("${CMAKE_COMMAND}" -E chdir "${WORK}/mine" bash -ec "${build}")
-  must("${WORK}/mine/build/mine")
+  must(${run} "${WORK}/mine/build/mine")
   if(NOT out MATCHES "${wanted}")
     message(FATAL_ERROR "the program said: ${out}")
   endif()

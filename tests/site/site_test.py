@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 
 """Builds the site, without a warning, and checks it: `site_test.py ROOT SITE`. All links lead to a page, an anchor or a
-file that is there; pages load nothing from other hosts, and have an active tab; headers name the version;
-signatures are as calls write them; the search finds names, variables and options, also in a Chromium if there is one, and puts decisions last. Exits with 77 where
-there is no MkDocs, no theme or no Doxygen."""
+file that is there; pages load nothing from other hosts, have an active tab, and name the version; signatures are as
+calls write them; the search finds names, variables and options, also in a Chromium if there is one, and puts decisions
+last. Exits with 77 where there is no MkDocs, no theme or no Doxygen."""
 
 import functools
 import html.parser

@@ -1,14 +1,14 @@
 # SPDX-FileCopyrightText: 2026 The Shardwise developers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Conan 2: `conan create cmake/packaging/conan`."""
+"""Conan 2: `conan create FOLDER`, of this folder."""
 
 import os
 import re
 
 from conan import ConanFile
 from conan.tools.cmake import CMake, CMakeDeps, CMakeToolchain, cmake_layout
-from conan.tools.files import copy, load
+from conan.tools.files import copy, get, load
 
 
 class Shardwise(ConanFile):
@@ -20,6 +20,7 @@ class Shardwise(ConanFile):
     options = {"onednn": [True, False], "openblas": [True, False], "llm": [True, False]}
     default_options = {"onednn": False, "openblas": True, "llm": False}
 
+    # checkout:
     @property
     def root(self):
         return os.path.join(self.recipe_folder, "..", "..", "..")
@@ -34,6 +35,12 @@ class Shardwise(ConanFile):
         for file in ("CMakeLists.txt", "LICENSE", "CITATION.cff", "README.md", "CHANGELOG.md", "CODE_OF_CONDUCT.md",
                      "CONTRIBUTING.md", "SECURITY.md"):
             copy(self, file, self.root, self.export_sources_folder)
+
+    # release:
+    #| version = "@VERSION@"
+    #|
+    #| def source(self):
+    #|     get(self, "@URL@", sha256="@SHA256@", strip_root=True)
 
     def requirements(self):
         self.requires("eigen/[>=3.4.0]")

@@ -9,7 +9,12 @@ class Shardwise(CMakePackage):
 
     license("Apache-2.0")
 
-    version("develop")  # `spack dev-build` takes it from the checkout
+    # checkout: for `spack dev-build`
+    version("develop")
+    # release:
+    #| url = "@URL@"
+    #|
+    #| version("@VERSION@", sha256="@SHA256@")
 
     variant("onednn", default=True, description="Products of float and bfloat16 by oneDNN")
     variant("openblas", default=True, description="Products of double by OpenBLAS")
