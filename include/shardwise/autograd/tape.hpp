@@ -124,8 +124,8 @@ class Tape {
   }
   constexpr bool repeats() const { return repeats_; }
 
-  /// A node calls it when it is recorded, if its gradient travels between hosts. Until then, gradients of parameters are
-  /// postponed.
+  /// A node calls it when it is recorded, if its gradient will travel between hosts. Until then, gradients of
+  /// parameters are postponed.
   constexpr void expect_message() { ++messages_; }
   /// The node calls it while its gradient travels: computes the older half of what is postponed; with the last message,
   /// all. The number does not depend on time, because ranks that share parameters must complete them in one order.

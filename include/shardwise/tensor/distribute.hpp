@@ -183,10 +183,10 @@ template <class... Placements>
 inline constexpr detail::FromValues<detail::distributed_problem, detail::Distribute, Placements...>
     distribute{};
 
-/// `from_local<Placements...>(mesh, local_shape, values)` or `from_local<Placements...>(mesh, matrix)`: every rank brings
-/// its own block, and the blocks make the tensor; where it is `Partial`, each brings a term. Collective: the ranks compare
-/// their shapes, and a fingerprint of the blocks that several ranks share; where the blocks do not fit together, every
-/// rank throws `std::invalid_argument` with the first rank at fault.
+/// `from_local<Placements...>(mesh, local_shape, values)` or `from_local<Placements...>(mesh, matrix)`: every rank
+/// brings its own block, and the blocks make the tensor; where it is `Partial`, each brings a term. Collective: the
+/// ranks compare their shapes, and a fingerprint of the blocks that several ranks share; where the blocks do not fit
+/// together, every rank throws `std::invalid_argument` with the first rank at fault.
 template <class... Placements>
 inline constexpr detail::FromValues<detail::layout_problem, detail::FromLocal, Placements...> from_local{};
 
