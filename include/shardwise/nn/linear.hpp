@@ -47,7 +47,7 @@ class Linear : public Module<Linear<MeshType, Style, T, OutDims, InDims, HasBias
   static constexpr SumOrder order = detail::sum_order<Style>;
   static constexpr bool is_adapted = !std::is_void_v<typename detail::LowRankIn<Style>::type>;
   static constexpr int pieces = detail::pieces_in<Style>;
-  static constexpr bool in_pieces = pieces > 1 && !is_adapted;
+  static constexpr bool in_pieces = pieces > 0 && !is_adapted;
   using AdapterOf = std::conditional_t<is_adapted, Adapter<Style, WeightOf<T>, OutDims>, NoAdapter>;
 
   /// `in` and `out` are the extents of the features: numbers, or {heads, head_dim}. Parameters begin as

@@ -159,13 +159,13 @@ inline constexpr bool gives_same_bits = std::is_same_v<Style, SameBits>;
 template <class... Parts>
 inline constexpr bool gives_same_bits<Styles<Parts...>> = (gives_same_bits<Parts> || ...);
 
-/// The number of pieces of `InPieces`, or 1.
+/// The number of pieces of `InPieces`, or 0.
 template <class Style>
-inline constexpr int pieces_in = 1;
+inline constexpr int pieces_in = 0;
 template <int Pieces>
 inline constexpr int pieces_in<InPieces<Pieces>> = Pieces;
 template <class... Parts>
-inline constexpr int pieces_in<Styles<Parts...>> = std::max({1, pieces_in<Parts>...});
+inline constexpr int pieces_in<Styles<Parts...>> = (0 + ... + pieces_in<Parts>);
 
 /// A style with some but not all members of a `LayerStyle`, which would be ignored.
 template <class S>

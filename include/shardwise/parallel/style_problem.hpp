@@ -132,6 +132,8 @@ struct StyleProblem<MeshType, Kind, Styles<Parts...>, Rest...> {
       return Refused<Reason::styles_communicate_in_different_types, Got<Parts...>>{};
     } else if constexpr (adapters_in<Styles<Parts...>> > 1) {
       return Refused<Reason::layer_has_two_adapters, Got<Parts...>>{};
+    } else if constexpr (((pieces_in<Parts> > 0) + ... + 0) > 1) {
+      return Refused<Reason::layer_has_two_numbers_of_pieces, Got<Parts...>>{};
     } else if constexpr (gives_same_bits<Styles<Parts...>> && depends_on_mesh<Kind, Styles<Parts...>>) {
       return Refused<Reason::same_bits_allow_no_sum_over_ranks_and_no_rounded_message, Got<Parts...>>{};
     } else if constexpr (!style_levels<Styles<Parts...>, MeshType>().nests()) {
