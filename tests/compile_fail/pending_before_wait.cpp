@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Shardwise developers
 // SPDX-License-Identifier: Apache-2.0
 
-/// `redistribute_async` returns a `InFlight` while the data
+/// `redistribute_async` returns an `InFlight` while the data
 /// are under way. `pending.wait()` returns the tensor.
 // page: clang++ too
 // expect: LayoutError<Reason::operand_is_still_in_flight, Got<InFlight<Tensor<float, 2, Mesh<tp>, Replicate>>>, Cure<Hint::keep_it_without_const_and_call_wait_first>>
