@@ -53,12 +53,13 @@ class RedistributeNode final : public TapeNode {
     if (recorder && operand_->use() == MemoryUse::activation) find_waste(*recorder);
     AnyTensor dx = like_.with(like_.layout, std::move(dy));
     const DataType travels = as_.backward_of(like_.type);
-    if (to_other_hosts_) {
+    if (to_other_hosts_ && is_large(travels)) {
       const Shared<AnyInFlight> sent = last_step(std::move(dx), to_, travels);
       tape_.compute_while_waiting();
       dx = sent->finish();
     } else {
       dx = redistributed_to(std::move(dx), to_, travels);
+      if (to_other_hosts_) tape_.compute_while_waiting();
     }
     operand_->add(std::move(dx.buffer), elements_, recorder);
   }
@@ -75,6 +76,10 @@ class RedistributeNode final : public TapeNode {
     if (way.begin() == way.end()) return false;
     const Step& last = *(way.end() - 1);
     return last.kind != Collective::none && like_.mesh.any_crosses_hosts(last.axes);
+  }
+  /// Whether the message is worth a call in the background: the same on all ranks.
+  constexpr bool is_large(DataType travels) const {
+    return elements(like_.shape) * size_of(travels) >= least_in_background;
   }
   /// Two kinds of waste show where the gradient of a value arrives. The same redistribution has brought a contribution
   /// before: one would do for both readers. Or the gradient is all-reduced, and each rank then keeps its part, because
@@ -119,6 +124,8 @@ class RedistributeNode final : public TapeNode {
     recorder.waste(summed_whole ? Waste::summed_whole : Waste::repeated,
                    like_.mesh.recorded(changed_axes(from, to_, sizes)), static_cast<std::int64_t>(bytes));
   }
+
+  static constexpr Index least_in_background = 16384;  // bytes of all ranks together
 
   Tape& tape_;
   AnyTensor like_;

@@ -73,8 +73,8 @@ class Exchange {
   constexpr void for_ranges(int piece, bool arriving, F f) const {
     const Entry& tensor = entries_.front();
     const AnyBox block = arriving ? target(tensor) : source(tensor);
-    const auto range = [&](const AnyBox& whole) {
-      const AnyBox box = part(whole, piece);
+    const auto range = [&](const AnyBox& of_all_pieces) {  // (g++ calls `whole` shadowed by a program's)
+      const AnyBox box = part(of_all_pieces, piece);
       if (box.elements() > 0) f(place_of(box, block), box.elements());
     };
     if (pieces_ == 1) return range(block);
