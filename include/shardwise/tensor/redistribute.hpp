@@ -68,7 +68,7 @@ class InFlight<Y> {
 /// Like `redistribute`, but returns while its last collective is in flight, if that is between hosts; earlier
 /// collectives of the route complete first. `auto y = pending.wait();`
 template <class... Arguments, TensorType X, detail::Carries As = detail::CommunicateAsStored,
-          class Result = detail::redistributed_as<X, As, Arguments...>>
+          WellFormed Result = detail::redistributed_as<X, As, Arguments...>>
 constexpr auto redistribute_async(X x, As as = {}) {
   const auto mesh = x.mesh();
   const DataType travels = as.types().forward_of(data_type_of<typename X::Element>());
