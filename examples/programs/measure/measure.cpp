@@ -40,12 +40,14 @@ double median(std::vector<double> all) {
   return *middle;
 }
 
-/// The median over `repetitions` of the seconds of the slowest rank, after one that does not count.
-template <class F>
-double seconds_of(int repetitions, F f) {
+/// The median over `repetitions` of the seconds of the slowest rank, after one that does not count. Each time, `prepare`
+/// comes first, and is not timed.
+template <class F, class Prepare = void (*)()>
+double seconds_of(int repetitions, F f, Prepare prepare = [] {}) {
   const sw::Communicator world = sw::world();
   std::vector<double> all;
   for (int i = 0; i <= repetitions; ++i) {
+    prepare();
     world.barrier();
     const double begin = sw::clock_seconds();
     f();
@@ -150,17 +152,16 @@ double bytes_of_link(const sw::Communicator& ranks, int repetitions) {
   const std::vector<Index> counts(static_cast<std::size_t>(ranks.size()), part);
   std::vector<Index> offsets;
   for (int rank = 0; rank < ranks.size(); ++rank) offsets.push_back(rank * part);
-  constexpr Index places = 16;  // in turn, so that no cache holds the data
-  std::vector<float> from(static_cast<std::size_t>(places * count), 1), to(from.size());
-  Index place = 0;
-  const double seconds = seconds_of(repetitions, [&] {
-    const auto next = [&] { return place = (place + count) % (places * count); };
+  std::vector<float> from(static_cast<std::size_t>(3 * count)), to(from.size());
+  const auto send = [&] {
     const float* a = from.data();
     float* b = to.data();
-    ranks.all_reduce(a + next(), b + place, count, sw::DataType::f32, sw::ReduceOp::sum);
-    ranks.all_gather(a + next(), b + place, counts, offsets, sw::DataType::f32);
-    ranks.reduce_scatter(a + next(), b + place, counts, sw::DataType::f32, sw::ReduceOp::sum);
-  });
+    ranks.all_reduce(a, b, count, sw::DataType::f32, sw::ReduceOp::sum);
+    ranks.all_gather(a + count, b + count, counts, offsets, sw::DataType::f32);
+    ranks.reduce_scatter(a + 2 * count, b + 2 * count, counts, sw::DataType::f32, sw::ReduceOp::sum);
+  };
+  // A step has just computed what it sends, so caches may hold it.
+  const double seconds = seconds_of(repetitions, send, [&] { std::fill(from.begin(), from.end(), 1.f); });
   Index sent = 0;
   for (const auto kind :
        {sw::Collective::all_reduce, sw::Collective::all_gather, sw::Collective::reduce_scatter})
