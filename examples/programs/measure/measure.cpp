@@ -43,7 +43,8 @@ double median(std::vector<double> all) {
 /// The median over `repetitions` of the seconds of the slowest rank, after one that does not count. Each time, `prepare`
 /// comes first, and is not timed.
 template <class F, class Prepare = void (*)()>
-double seconds_of(int repetitions, F f, Prepare prepare = [] {}) {
+double seconds_of(
+    int repetitions, F f, Prepare prepare = [] {}) {
   const sw::Communicator world = sw::world();
   std::vector<double> all;
   for (int i = 0; i <= repetitions; ++i) {
