@@ -30,6 +30,7 @@ struct RealRanks : Counted {
   Communicator all;
   NameOf name_of;  ///< returns the names of axes
   std::array<std::optional<Communicator>, 1 << max_axes> groups;
+  std::array<std::optional<bool>, 1 << max_axes> any_crosses_hosts;  ///< where it was asked for
 };
 
 struct MeshState : Counted {
@@ -85,13 +86,15 @@ struct MeshState : Counted {
   /// The same for any rank of the mesh, where hosts may have other numbers of ranks; on a dry mesh for this one.
   constexpr bool any_crosses_hosts(AxisSet set) const {
     if (dry || !has_several_hosts()) return crosses_hosts(set);
-    for (int number = 0; number < place.ranks.size(); ++number) {
+    std::optional<bool>& known = real->any_crosses_hosts[set];
+    for (int number = 0; !known && number < place.ranks.size(); ++number) {
       MeshSizes at = place.ranks.member(number);
       const int host = host_of(place.ranks.rank(at));
       for (int axis = 0; axis < place.ranks.axes; ++axis) at[axis] = set >> axis & 1u ? 0 : at[axis];
-      if (host_of(place.ranks.rank(at)) != host) return true;
+      if (host_of(place.ranks.rank(at)) != host) known = true;
     }
-    return false;
+    if (!known) known = false;
+    return *known;
   }
   using AllHosts = Array<HostsAlong, 1 << max_axes>;
   SHARDWISE_ONCE(AllHosts, hosts_along_axes, () const, (),
