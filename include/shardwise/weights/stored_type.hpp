@@ -8,8 +8,18 @@
 /// Floating-point numbers become one another, rounded once to nearest, ties to even. Integers become one
 /// another if the value fits. Nothing else is converted.
 
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <optional>
+#include <tuple>
+
+#include <Eigen/Core>
+
 #include <shardwise/base/bodies.hpp>
-#include <shardwise/tensor/tensor.hpp>
+#include <shardwise/comm/data_type.hpp>
 
 namespace shardwise {
 
