@@ -26,6 +26,7 @@ PICTURES = (".svg", ".webp", ".png")
 TABS = ["Learn", "Reference", "Decisions"]  # sections of docs/README.md that list pages
 SPLIT = {"docs/reference/errors.md": 2, "docs/reference/silent-bugs.md": 3}  # the level of an entry's heading
 LINK = re.compile(r"(\]\()([^)\s]+)(\))|((?:src|srcset)=\")([^\"]+)(\")")
+DETAILS = "## Details\n\nHeaders that others include. They have no names for programs."
 STOREYS = {
     "The core": "tensor mesh layout ops linalg autograd module parallel nn train replicas",
     "Foundations of the core": "base memory comm kernel",
@@ -123,14 +124,17 @@ class Site:
             start.append("\n## %s\n\n| folder | contents |\n|---|---|" % storey)
             for room in inside.split():
                 start.append("| [%s](%s/README.md) | %s |" % (room, room, about[room]))
-                lines = ["[Names](%s) ›\n\n# %s\n\n%s.\n" % (relative("README.md", room + "/README.md"), room,
-                                                          about[room][0].upper() + about[room][1:]),
-                         "| header | describes | names |\n|---|---|---|"]
+                lines = ["[Names](%s) ›\n\n# %s\n\n%s." % (relative("README.md", room + "/README.md"), room,
+                                                        about[room][0].upper() + about[room][1:])]
+                rooms[room].sort(key=lambda path: not every[path])
                 for path in rooms[room]:
+                    if path == rooms[room][0] or not every[path] and DETAILS not in lines:
+                        lines += ["", DETAILS] if not every[path] else []
+                        lines.append("\n| header | describes | names |\n|---|---|---|")
                     to = relative(names.page_of(path), room + "/README.md")
                     cells = ", ".join("[`%s`](%s#%s)" % (name, to, name) for name in every[path])
                     brief = re.match(r"(.*?\.)( |$)|.*", reference.first(path))
-                    brief = re.sub(r"([\\`*_\[\]<>#|])", r"\\\1", brief[1] or brief[0])
+                    brief = re.sub(r"([\\`*_\[\]<>#|])", r"\\\1", (brief[1] or brief[0]).removesuffix(":"))
                     lines.append("| [%s](%s) | %s | %s |" % (path.removeprefix("shardwise/%s/" % room), to, brief, cells))
                 self.add(NAMES + room + "/README.md", "\n".join(lines) + "\n")
         for path in reference.headers:
@@ -242,9 +246,10 @@ class Site:
                         page = os.path.normpath("docs/" + link)
                         page = RENAMED.get(page, page)
                         heading = re.search("(?m)^# (.*)", self.texts[page])[1]
-                        entries_of = [entry for entry in self.places if RENAMED.get(self.places[entry]) == page != entry]
+                        inside = [{re.search("(?m)^# (.*)", self.texts[entry])[1].replace("_", " "): entry}
+                                  for entry in self.places if RENAMED.get(self.places[entry]) == page != entry]
                         group.append({(heading if text[0].islower() else text).replace("`", ""):
-                                      [page, *entries_of] if entries_of else page})
+                                      [page, *inside] if inside else page})
                         seen.add(page)
             nav.append({title: entries})
         nav.insert(2, {"Names": self.names})
