@@ -144,6 +144,10 @@ class Site:
                 up += " [%s](%s) ›" % (room, relative(room + "/README.md", names.page_of(path)))
             self.add(NAMES + names.page_of(path), up + "\n\n" + reference.page(path))
         headers = {name: path for path in reversed(every) for name in every[path]}
+        for page, text in self.texts.items():
+            unknown = set(re.findall(r"\bsw::(?:llm::)?(\w+)", text)) - {"llm", "kernel", "detail"} - set(headers)
+            if unknown and page.startswith(("docs/learn/", "index.md", "quick-start.md")):
+                fail("%s: these names of shardwise are not public: %s" % (page, " ".join(sorted(unknown))))
         start.append("\n## A–Z\n\n" + " · ".join(
             "[`%s`](%s#%s)" % (name, names.page_of(headers[name]), name) for name in sorted(headers, key=str.lower)))
         self.add(NAMES + "README.md", "\n".join(start) + "\n")

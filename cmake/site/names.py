@@ -62,7 +62,8 @@ class Name:
         place = node.find("location")
         self.kind, self.source, self.id, self.members = kind, source, node.get("id"), []
         self.name = (node.findtext("compoundname") or node.findtext("name")).split("<")[0].strip().split("::")[-1]
-        self.line = int(place.get("declline") or place.get("line")) - 1
+        # A function's declaration, or itself: Doxygen takes a deleted overload below it for its declaration.
+        self.line = min(int(place.get(line)) for line in ("declline", "line") if place.get(line)) - 1
         self.parts = [node.find("briefdescription"), node.find("detaileddescription")]
         if kind == "function":
             self.name = node.findtext("name")
@@ -116,7 +117,7 @@ class Name:
 
     def hidden(self, owner):
         own = re.escape(owner.name if owner else self.name)
-        if self.specialized or self.name.startswith("~") or re.search(r"= ?delete\b|\bIllFormed\b", self.text):
+        if self.specialized or self.name.startswith("~") or re.search(r"= ?delete\b|(?<!concept )\bIllFormed\b", self.text):
             return True
         copies = r"(constexpr |explicit )*%s\((const )?%s(<.*>)?&&? ?\w*\)" % (own, own)
         if self.kind == "function" and re.match(copies, self.text):
@@ -138,9 +139,10 @@ class Reference:
         """`headers`: for each header its names in groups, each with one comment. `places`: of names and of ids."""
         self.xml, self.include, self.sources, self.headers = xml, include, {}, {}
         self.about, self.undocumented, self.places, self.own, self.last_title = {}, [], {}, set(), None
-        for path in sorted(xml.glob("*.xml")):
-            for compound in ET.parse(path).getroot().findall("compounddef"):
-                self.read(compound)
+        compounds = [compound for path in sorted(xml.glob("*.xml")) for compound in ET.parse(path).getroot().findall("compounddef")]
+        self.namespaces = {compound.findtext("compoundname") for compound in compounds if compound.get("kind") == "namespace"}
+        for compound in compounds:
+            self.read(compound)
         for path, names in sorted(self.headers.items()):
             self.headers[path] = self.groups(names, None, path)
             for name in (name for group in self.headers[path] for name in group):
@@ -161,7 +163,7 @@ class Reference:
         elif kind == "namespace":
             for member in members:
                 self.add(member, member.get("kind"))
-        elif kind in ("class", "struct", "concept", "union") and full.count("::") == 1:
+        elif kind in ("class", "struct", "concept", "union") and full.split("<")[0].rpartition("::")[0] in self.namespaces:
             name = self.add(compound, "concept" if kind == "concept" else "class")
             nested = [ET.parse(self.xml / (inner.get("refid") + ".xml")).getroot().find("compounddef")
                       for inner in compound.findall("innerclass") if inner.get("prot") == "public"]

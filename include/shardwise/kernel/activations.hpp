@@ -22,6 +22,7 @@ struct Relu {
   [[gnu::always_inline]] static auto slope(auto y) { return y > 0 ? decltype(y){1} : decltype(y){0}; }
 };
 
+/// 1 / (1 + e^-x)
 struct Sigmoid {
   static constexpr bool saves_output = true;
   [[gnu::always_inline]] static auto value(auto x) { return sigmoid(x); }
@@ -35,18 +36,21 @@ struct Softplus {
   [[gnu::always_inline]] static auto slope(auto x) { return sigmoid(x); }
 };
 
+/// e^x
 struct Exp {
   static constexpr bool saves_output = true;
   [[gnu::always_inline]] static auto value(auto x) { return exp(x); }
   [[gnu::always_inline]] static auto slope(auto y) { return y; }
 };
 
+/// The natural logarithm.
 struct Log {
   static constexpr bool saves_output = false;
   [[gnu::always_inline]] static auto value(auto x) { return log(x); }
   [[gnu::always_inline]] static auto slope(auto x) { return 1 / x; }
 };
 
+/// √x
 struct Sqrt {
   static constexpr bool saves_output = true;
   [[gnu::always_inline]] static auto value(auto x) { return std::sqrt(x); }
@@ -70,6 +74,7 @@ struct Reciprocal {
   [[gnu::always_inline]] static auto slope(auto y) { return -y * y; }
 };
 
+/// The hyperbolic tangent.
 struct Tanh {
   static constexpr bool saves_output = true;
   [[gnu::always_inline]] static auto value(auto x) { return tanh(x); }

@@ -82,6 +82,7 @@ SHARDWISE_COMPILE_EACH(multiply)
 
 /// Formulas of two numbers for `map_rows`, each with the derivatives by the first and by the second.
 struct Quotient {
+  /// a / b
   [[gnu::always_inline]] static auto value(auto a, auto b) { return a / b; }
   [[gnu::always_inline]] static auto slope_a(auto, auto b) { return 1 / b; }
   [[gnu::always_inline]] static auto slope_b(auto a, auto b) { return -a / b / b; }
@@ -91,6 +92,7 @@ struct Quotient {
 /// has half of the gradient.
 template <class Before>
 struct Extremum {
+  /// That number.
   template <class C>
   [[gnu::always_inline]] static C value(C a, C b) {
     return Before()(a, b) || shardwise::detail::is_nan(a) ? a : b;

@@ -37,6 +37,7 @@ struct TargetDistribution {
   }
 };
 
+/// The total of a row that is not smoothed.
 struct NoTotal {};
 
 /// The contribution of a block of a row's classes to the row's cross entropy.

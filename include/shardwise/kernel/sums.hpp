@@ -105,6 +105,7 @@ double largest_magnitude(Index n, const T* x) {
 }
 SHARDWISE_COMPILE_EACH(largest_magnitude)
 
+/// Numbers of elements.
 struct NonFinite {
   std::int64_t nans = 0, infinities = 0;
 };

@@ -34,6 +34,7 @@ struct Updated {
   }
 };
 
+/// The options of a step of `sgd_update`.
 template <class C>
 struct SgdFactors {
   C rate = 0, momentum = 0;
@@ -60,6 +61,7 @@ void sgd_update(Index n, const Updated<T>& parameter, const T* gradient, compute
 }
 SHARDWISE_COMPILE_EACH(sgd_update)
 
+/// The options of a step of `adamw_update`.
 template <class C>
 struct AdamFactors {
   C rate, beta1, beta2, epsilon;

@@ -30,6 +30,7 @@ namespace shardwise::llm {
 /// derive from it for others, such as a model in stages. All ranks make the same calls.
 class DecodingModel {
  public:
+  /// Of a cache with `cached` rows, each with room for `tokens`.
   DecodingModel(Index cached, Index tokens, Index logits)
       : rows(cached), capacity(tokens), vocabulary(logits) {}
   virtual ~DecodingModel() = default;

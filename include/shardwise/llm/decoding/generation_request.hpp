@@ -16,6 +16,7 @@ struct KnownIds {
   Index end;
   std::vector<std::int32_t> holes{};
 
+  /// Whether a sequence may have this id.
   bool contains(std::int32_t id) const {
     return id >= 0 && id < end && !std::ranges::binary_search(holes, id);
   }

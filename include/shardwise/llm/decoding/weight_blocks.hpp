@@ -37,6 +37,7 @@ struct Block4 {
 
 static_assert(sizeof(Block16) == 64 && sizeof(Block8) == 34 && sizeof(Block4) == 18);
 static_assert(std::is_trivially_copyable_v<Block8> && std::is_trivially_copyable_v<Block4>);
+/// The three blocks above.
 template <class B>
 concept WeightBlock = std::same_as<B, Block16> || std::same_as<B, Block8> || std::same_as<B, Block4>;
 
