@@ -3,7 +3,7 @@
 
 /// @file
 /// Generates text with the Llama that train_llama has saved (`generate [FOLDER [PROMPT]]`), with heads and features
-/// split over all ranks. The text does not depend on their number.
+/// split over all ranks. Their number changes the text only where rounding decides between two tokens.
 
 #include <cstdio>
 
