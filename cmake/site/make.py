@@ -134,7 +134,7 @@ class Site:
                     to = relative(names.page_of(path), room + "/README.md")
                     cells = ", ".join("[`%s`](%s#%s)" % (name, to, name) for name in every[path])
                     brief = re.match(r"(.*?\.)( |$)|.*", reference.first(path))
-                    brief = re.sub(r"([\\`*_\[\]<>#|])", r"\\\1", (brief[1] or brief[0]).removesuffix(":"))
+                    brief = names.plain((brief[1] or brief[0]).removesuffix(":"))
                     lines.append("| [%s](%s) | %s | %s |" % (path.removeprefix("shardwise/%s/" % room), to, brief, cells))
                 self.add(NAMES + room + "/README.md", "\n".join(lines) + "\n")
         for path in reference.headers:

@@ -46,6 +46,11 @@ def flat(node):
     return " ".join("".join(node.itertext()).split()) if node is not None else ""
 
 
+def plain(text):
+    """Text in which Markdown finds no marks."""
+    return re.sub(r"([\\`*_\[\]>#])", r"\\\1", text.replace("&", "&amp;").replace("<", "&lt;").replace("|", "&#124;"))
+
+
 def before_code(para):
     """The texts of a paragraph before its first block of code."""
     yield para.text or ""
@@ -227,7 +232,7 @@ class Reference:
                 fields = [each for part in name.groups for each in part if each.kind in ("variable", "typedef") and
                           (each.documented or "detail::" not in each.text)]
                 if fields:
-                    out += ["```cpp\n" + "\n".join(self.field(each) for each in fields) + "\n```"]
+                    out += ["```cpp\n" + "\n".join(dict.fromkeys(self.field(each) for each in fields)) + "\n```"]
                 for part in name.groups:
                     part = [each for each in part if each.kind not in ("variable", "typedef")]
                     out += self.section("###", part, path, name) if part else []
@@ -260,9 +265,9 @@ class Reference:
         return "\n\n".join(filter(None, (self.markdown(part, path).strip() for part in parts if part is not None)))
 
     def markdown(self, node, path):
-        inner = re.sub(r"([\\`*_\[\]<>#|])", r"\\\1", node.text or "")
+        inner = plain(node.text or "")
         for child in node:
-            inner += self.markdown(child, path) + re.sub(r"([\\`*_\[\]<>#|])", r"\\\1", child.tail or "")
+            inner += self.markdown(child, path) + plain(child.tail or "")
         if node.tag == "para":
             return inner.strip() + "\n\n"
         if node.tag in ("bold", "emphasis"):
