@@ -34,7 +34,10 @@ set_version() {
     -e "s/\(VERSION\) \".*/\1 \"$new\"/" include/shardwise/version.hpp
   sed -i "s/^version: .*/version: $new/" CITATION.cff
   sed -i "s/\(\"version-string\": \)\"[^\"]*/\1\"$new/" cmake/packaging/vcpkg/vcpkg.json
-  sed -i "s/^\(shardwise (\).*-1)/\1${new/-/\~}-1)/; s/^\( -- .*>  \).*/\1$(date -R)/" cmake/packaging/debian/changelog
+  local distribution=unstable
+  [[ $new != *-dev ]] || distribution=UNRELEASED
+  sed -i -e "s/^\(shardwise (\).*;/\1${new/-/\~}-1) $distribution;/" -e "s/^\( -- .*>  \).*/\1$(date -R)/" \
+    cmake/packaging/debian/changelog
   sed -i "s/\(find_package(shardwise \)[0-9.]*/\1$major.$minor/" README.md docs/learn/installing.md docs/reference/cmake.md
   sed -i "s|\(  URL \).*/shardwise-.*|\1$address/shardwise-${new%-dev}.tar.gz|" README.md
   if [[ $new != *-dev ]]; then
