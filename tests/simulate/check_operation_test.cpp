@@ -129,8 +129,10 @@ struct ProductOp : ResidualOf<W> {
     if (W == Wrong::past_operand && n > 0) y.data[0] += 0 * a.data[n];
   }
   template <class T, int Rank>  // with auto, what reads an unsaved block does not compile
-  [[gnu::no_sanitize("undefined")]] static void pull_back(sw::View<const T, Rank> dy, sw::View<const T, Rank> y, const void*,
-                        sw::Input<T, Rank> a, sw::Input<T, Rank> b) {
+  __attribute__((no_sanitize("undefined"))) static void pull_back(sw::View<const T, Rank> dy,
+                                                                  sw::View<const T, Rank> y, const void*,
+                                                                  sw::Input<T, Rank> a,
+                                                                  sw::Input<T, Rank> b) {
     const sw::Index n = dy.elements();
     for (sw::Index i = 0; i < n; ++i) {
       if (a.gradient)
