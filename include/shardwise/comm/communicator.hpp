@@ -38,7 +38,8 @@ namespace shardwise {
 /// return when they are complete. Their buffers must stay untouched until the `Request` is complete.
 class Communicator {
  public:
-  /// A copy of a communicator owned by other code. Collective over it. MPI_COMM_NULL is a `std::invalid_argument`.
+  /// A copy of other code's communicator, which may be freed at once. Collective over it; so is the end of the last
+  /// handle, by MPI_Comm_free, unless MPI is finalised. MPI_COMM_NULL is a `std::invalid_argument`.
   static Communicator duplicate(MPI_Comm original) { return Communicator(detail::transport_over(original)); }
   explicit Communicator(std::shared_ptr<detail::Transport> transport) : transport_(std::move(transport)) {}
 
