@@ -15,7 +15,7 @@
 /// to_block_cyclic(a, of_a, values);
 /// ```
 /// All are one all-to-all, in which each pair of ranks exchanges the elements that one has and the other wants. No
-/// library is needed for it. The ranks of the other library are those of the mesh, in its order.
+/// library is needed for it. Rows are in the order of the mesh's ranks; a place in a grid may be on any rank.
 
 #include <shardwise/kernel/permute.hpp>
 #include <shardwise/tensor/distribute.hpp>
