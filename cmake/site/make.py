@@ -305,6 +305,8 @@ class Site:
                 kept[-1]["text"] += " %s %s" % (entry["title"], entry["text"])
                 continue
             kept.append(entry)
+            if self.places.get(page.removesuffix(".html") + ".md") == "docs/reference/errors.md":
+                entry["title"] = entry["title"].replace(" ", "_")  # one word: errors would hide pages about theirs
             header = re.fullmatch(NAMES + r".*/(\w+)\.html", page)
             if page.startswith("docs/learn/") or page in ("index.html", "quick-start.html", "docs/policy.html", "CONTRIBUTING.html"):
                 entry.update(tags=entry["title"].split(), boost=100)
