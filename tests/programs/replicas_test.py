@@ -6,6 +6,7 @@
 
     replicas_test.py TRAIN SHARDWISE_QUORUM"""
 
+import contextlib
 import json
 import os
 import pathlib
@@ -35,8 +36,11 @@ class ReplicasTest(unittest.TestCase):
         self.port = None
 
     def kill(self, process):
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
+        """All of its session: mpirun's ranks have groups of their own, and would hold the folder's lock a little longer."""
+        for each in pathlib.Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                if os.getsid(int(each.name)) == process.pid:
+                    os.kill(int(each.name), signal.SIGKILL)
         process.wait()
 
     def start(self, words, output):
