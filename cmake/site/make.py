@@ -127,15 +127,16 @@ class Site:
                 lines = ["[Names](%s) ›\n\n# %s\n\n%s." % (relative("README.md", room + "/README.md"), room,
                                                         about[room][0].upper() + about[room][1:])]
                 rooms[room].sort(key=lambda path: not every[path])
-                for path in rooms[room]:
-                    if path == rooms[room][0] or not every[path] and DETAILS not in lines:
-                        lines += ["", DETAILS] if not every[path] else []
-                        lines.append("\n| header | describes | names |\n|---|---|---|")
-                    to = relative(names.page_of(path), room + "/README.md")
-                    cells = ", ".join("[`%s`](%s#%s)" % (name, to, name) for name in every[path])
-                    brief = re.match(r"(.*?\.)( |$)|.*", reference.first(path))
-                    brief = names.plain((brief[1] or brief[0]).removesuffix(":"))
-                    lines.append("| [%s](%s) | %s | %s |" % (path.removeprefix("shardwise/%s/" % room), to, brief, cells))
+                public = [path for path in rooms[room] if every[path]]
+                for title, paths in ("", public), (DETAILS, rooms[room][len(public):]):
+                    if paths:
+                        lines.append("\n%s\n\n| header | describes | names |\n|---|---|---|" % title)
+                    for path in paths:
+                        to = relative(names.page_of(path), room + "/README.md")
+                        cells = ", ".join("[`%s`](%s#%s)" % (name, to, name) for name in every[path])
+                        brief = re.match(r"(.*?\.)( |$)|.*", reference.first(path))
+                        brief = names.plain((brief[1] or brief[0]).removesuffix(":"))
+                        lines.append("| [%s](%s) | %s | %s |" % (path.removeprefix("shardwise/%s/" % room), to, brief, cells))
                 self.add(NAMES + room + "/README.md", "\n".join(lines) + "\n")
         for path in reference.headers:
             room = room_of(path)
